@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The functions of PyTorch's stable C interface that operators use (its header shim.h). They are
-// looked up in the libtorch that the process has loaded, so building needs no file of PyTorch.
+// The functions of PyTorch's stable C interface that operators use (its AOTInductor header). They
+// are looked up in the libtorch that the process has loaded, so building needs no file of PyTorch.
 #ifndef RUNTIME_TORCH_TORCH_API_H
 #define RUNTIME_TORCH_TORCH_API_H
 

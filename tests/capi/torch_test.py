@@ -2,12 +2,15 @@
 """tegula.torch against PyTorch: operators, their tracing and gradients, the stand-ins of tegula.torch.nn, and
 the example. Skips, with status 77, where PyTorch is not installed.
 
-Environment: PYTHONPATH (python/, PyTorch), TEGULA_LIBRARY. Usage: torch_test.py [unittest's arguments].
+Environment: PYTHONPATH (python/, PyTorch), TEGULA_LIBRARY, TG_TEST_AOTI (1: also the slow test of
+AOTInductor). Usage: torch_test.py [unittest's arguments].
 """
 
+import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import unittest
 import warnings
 from unittest import mock
@@ -170,6 +173,75 @@ class Operators(unittest.TestCase):
         want = torch.stack([F.rms_norm(a, (5,), b, 1e-6) for a, b in zip(x, w)])
         torch.testing.assert_close(got, want)
 
+    def test_vmap_of_none(self):
+        """A batch of 0 has the shapes and types that elements would have."""
+        norm = tt.op("std/norm.teg", "rms_norm", name="test::both", returns=["y", "rstd"])
+        for operator in (norm, torch.ops.test.both):
+            y, rstd = torch.vmap(lambda a: operator(a, None, eps=1e-6))(torch.empty(0, 4, 5).bfloat16())
+            self.assertEqual((y.shape, y.dtype, rstd.shape, rstd.dtype), ((0, 4, 5), torch.bfloat16, (0, 4), torch.float32))
+
+    def test_transforms(self):
+        """Gradients by torch.func, also of and in vmap. Forward mode is refused, and names the argument."""
+        x, w = torch.randn(3, 4, dtype=torch.float64), torch.randn(4, dtype=torch.float64)
+        grad, vmap = torch.func.grad, torch.vmap
+
+        def loss(f, g):
+            return lambda x, w: g(f(x, w) * 3, -1).square().sum()
+
+        mine = loss(lambda x, w: rms_norm(x, w, eps=1e-5), lambda x, _: softmax(x))
+        theirs = loss(lambda x, w: F.rms_norm(x, w.shape, w, 1e-5), torch.softmax)
+        for make in (
+            lambda f: grad(f, (0, 1)),
+            lambda f: vmap(grad(f, (0, 1)), (0, None)),
+            lambda f: grad(lambda x, w: vmap(f, (0, None))(x, w).sum(), (0, 1)),
+        ):
+            torch.testing.assert_close(make(mine)(x, w), make(theirs)(x, w))
+        message = "rms_norm: 'g' has a tangent, and operators have no forward mode: use backward"
+        for operator in (rms_norm, lambda x, w: torch.ops.test.rms_norm(x, w)[0]):
+            for given in (x, x.clone().requires_grad_()):
+                with self.assertRaisesRegex(NotImplementedError, message):
+                    torch.func.jvp(lambda w: operator(given, w), (w,), (w,))
+                with torch.autograd.forward_ad.dual_level():
+                    dual = torch.autograd.forward_ad.make_dual(w, w)
+                    with self.assertRaisesRegex(NotImplementedError, message):
+                        operator(given, dual)
+        for wrong in (lambda x: rms_norm(x, w, w), lambda x: rms_norm(x, gain=w), lambda x: rms_norm(eps=1e-6)):
+            with self.assertRaisesRegex(Exception, "rms_norm"):
+                vmap(wrong)(x)
+        with self.assertRaisesRegex(NotImplementedError, "softmax: an argument has a tangent"):
+            torch.func.jvp(grad(lambda x: softmax(x).sum()), (x,), (x,))
+        message = "softmax: torch.func differentiates the object that op.. returned, and not torch.ops.test.softmax"
+        with self.assertRaisesRegex(NotImplementedError, message):
+            grad(lambda x: torch.ops.test.softmax(x).sum())(x)
+
+    def test_marked_dims(self):
+        """Dims that are marked as dynamic stay symbols."""
+        twin = "kernel twin(x: f32[N], y: f32[2 * N]) { parallel n in N by 16 { y[n] = x[n]; y[n + N] = x[n]; } }"
+        twin = tt.op(tegula.source(twin).twin, name="test::twin")
+        graphs = []
+        run = torch.compile(lambda x: twin(softmax(x)) + 1, fullgraph=True, backend=lambda g, _: graphs.append(g) or g)
+        for n in (5, 8, 12):
+            x = torch.randn(n)
+            torch._dynamo.mark_dynamic(x, 0)
+            torch.testing.assert_close(run(x), x.softmax(-1).repeat(2) + 1)
+        self.assertEqual(len(graphs), 1)
+
+    @unittest.skipUnless(os.environ.get("TG_TEST_AOTI"), "C++ is compiled: 20 seconds")
+    def test_aot_inductor(self):
+        class Model(torch.nn.Module):
+            def forward(self, x, w):
+                return both(x, w)
+
+        given = torch.randn(4, 10), torch.randn(10)
+        rows = {"x": {0: torch.export.Dim("rows")}, "w": None}
+        program = torch.export.export(Model(), given, dynamic_shapes=rows)
+        with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+            path = torch._inductor.aoti_compile_and_package(program, package_path=f"{folder}/model.pt2")
+            run = torch._inductor.aoti_load_package(path)
+            for n in (4, 7):
+                x = torch.randn(n, 10)
+                torch.testing.assert_close(run(x, given[1]), plain(x, given[1]))
+
     def test_vmap_by_pack(self):
         """Only a declared pack takes the batch: frobenius_normalise computes across its pack."""
         norm = tt.op("std/norm.teg", "frobenius_normalise", name="test::frobenius")
@@ -179,7 +251,7 @@ class Operators(unittest.TestCase):
         packed = tt.op("std/softmax.teg", "softmax", name="test::packed", vmap="pack")
         with mock.patch.object(packed, "_overload", mock.Mock(wraps=packed._overload)) as calls:
             torch.testing.assert_close(torch.vmap(packed, in_dims=1, out_dims=1)(x), x.softmax(-1))
-        self.assertEqual(calls.call_count, 2)  # the batch, and the kernel
+        self.assertEqual(calls.call_count, 1)
         with self.assertRaisesRegex(ValueError, "vmap is 'rows'; it is 'pack' or None"):
             tt.op("std/softmax.teg", "softmax", name="test::rows", vmap="rows")
 

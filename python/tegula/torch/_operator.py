@@ -10,6 +10,7 @@ import re
 from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
 import torch
+from torch.autograd import forward_ad
 
 from .. import _library as c
 from .._arrays import BOOL, FLOAT, INT, RESULT, TORCH, UINT, description
@@ -240,13 +241,21 @@ _trace: Any = torch._C._get_tracing_state
 _profiler: Any = torch._C._autograd._profiler_enabled
 _grad: Any = torch._C._any_requires_grad
 _keys_of: Any = torch._C._dispatch_keys
+_BELOW_AUTOGRAD: Any = torch._C._after_autograd_keyset
 _PLAIN = (int, float, bool, type(None))
 
 
 def _is_observed() -> bool:
-    """Whether a mode, a transform (vmap, grad), autocast, a trace or the profiler has to see operators."""
+    """Whether a mode, a transform (vmap, grad), autocast, a trace, the profiler or forward mode has to see
+    operators."""
     return bool(
-        _modes() or _functions() or _transform() or _autocast() or _trace() or _profiler()
+        _modes()
+        or _functions()
+        or _transform()
+        or _autocast()
+        or _trace()
+        or _profiler()
+        or forward_ad._current_level >= 0
     )
 
 
@@ -326,6 +335,7 @@ class Operator:
         self._public = [made.index(n) for n in public]
         self._whole = self._public == list(range(len(made)))
         self.gradient: Optional[Operator] = None
+        self._formula: Optional[_Formula] = None
         self._define()
         if not mutates:
             self._add_gradient(gradient, backward, setup_context)
@@ -336,6 +346,7 @@ class Operator:
 
     def _define(self) -> None:
         namespace, _, short = self.name.partition("::")
+        self._short = short
         if self.name in _libraries:
             _libraries.pop(self.name)._destroy()
         make: Any = torch.library.Library
@@ -361,11 +372,6 @@ class Operator:
         backward: Any,
         setup_context: Optional[Callable[..., Any]],
     ) -> None:
-        if gradient is None and backward is not None:
-            torch.library.register_autograd(
-                self.name, backward, setup_context=setup_context, lib=self._library
-            )
-            return
         if gradient is not None:
             self.gradient = Operator(
                 gradient.kernel,
@@ -378,11 +384,12 @@ class Operator:
                 {},
                 self.vmap,
             )
-        autograd = _Autograd(self, gradient)
-        setup = setup_context or (autograd.setup_named if "*" in self.schema else autograd.setup)
-        torch.library.register_autograd(
-            self.name, autograd.backward, setup_context=setup, lib=self._library
-        )
+        kernels = _KernelGradient(self, gradient)
+        if gradient is None and backward is not None:
+            self._formula = _Formula(self, setup_context, backward)
+        else:
+            self._formula = _Formula(self, setup_context or kernels.setup, kernels.backward)
+        self._library.impl(self._short, self._formula.call, "Autograd", with_keyset=True)
 
     # ---- vmap ------------------------------------------------------------------------------------
 
@@ -410,15 +417,26 @@ class Operator:
                 p = self.plan.params[i]
                 if d is None and isinstance(moved[k], torch.Tensor) and dims_of(p)[:1] == [pack]:
                     moved[k] = moved[k].expand(n, *moved[k].shape)
-            made = self._overload(*moved, **named)
+            made = self._dispatch(moved, named)
             return made, (0 if isinstance(made, torch.Tensor) else (0,) * len(made))
+        if n == 0:
+            return self._empty_batch(in_dims, moved, named)
         each = [
-            self._overload(*(a[k] if d is not None else a for a, d in zip(moved, in_dims)), **named)
+            self._dispatch([a[k] if d is not None else a for a, d in zip(moved, in_dims)], named)
             for k in range(n)
         ]
         if isinstance(each[0], torch.Tensor):
             return torch.stack(each), 0
         return tuple(torch.stack(parts) for parts in zip(*each)), (0,) * len(each[0])
+
+    def _empty_batch(self, in_dims: Any, moved: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """Results of no elements, with the shapes that an element would have."""
+        element = [
+            a.new_empty(a.shape[1:]) if d is not None else a for a, d in zip(moved, in_dims)
+        ]
+        one = self.plan.fake(*element, **named)
+        made = [t.new_empty((0, *t.shape)) for t in (one if isinstance(one, tuple) else (one,))]
+        return _bundle(made), _bundle([0] * len(made))
 
     def _add_vmap(self) -> None:
         if self.plan.results and not self.plan.mutates:
@@ -442,7 +460,6 @@ class Operator:
 
     def _add_autocast(self) -> None:
         key_of = torch._C.DispatchKey
-        short = self.name.partition("::")[2]
         for device in ("CPU", "CUDA"):
             keys = torch._C.DispatchKeySet(getattr(key_of, f"Autocast{device}"))
 
@@ -452,7 +469,7 @@ class Operator:
                 with torch._C._ExcludeDispatchKeyGuard(_keys):
                     return self._overload(*wide[: len(args)], **{n: given[n] for n in named})
 
-            self._library.impl(short, cast, f"Autocast{device}")
+            self._library.impl(self._short, cast, f"Autocast{device}")
 
     # ---- calls -----------------------------------------------------------------------------------
 
@@ -473,39 +490,129 @@ class Operator:
                 return None
         return keys
 
+    def _accepts(self, args: Sequence[Any], named: Mapping[str, Any]) -> bool:
+        """Whether the schema allows these arguments. If not, PyTorch says why."""
+        inputs = [self.plan.params[i] for i in self.plan.inputs]
+        given = [p.name for p in inputs[: len(args)]] + list(named)
+        needed = {p.name for p in inputs if not p.optional and p.name not in self.plan.defaults}
+        last = len(self._split(inputs)[0])
+        return len(args) <= last and len({*given}) == len(given) and needed <= {*given} <= {p.name for p in inputs}
+
+    def _dispatch(self, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """Transforms of torch.func see the formula of the gradients, and others the operator."""
+        seen = not torch.compiler.is_compiling() and _transform()
+        if self._formula is None or not seen or not self._accepts(args, named):
+            return self._overload(*args, **named)
+        return self._formula.apply(args, named)
+
     def __call__(self, *args: Any, **named: Any) -> Any:
         keys = None if torch.compiler.is_compiling() else self._direct_keys(args, named)
         if keys is not None:
             made = self._redispatch(keys, *args, **named)
         else:
-            made = self._overload(*args, **named)
+            made = self._dispatch(args, named)
         if self._whole:
             return made
         return _bundle([made[i] for i in self._public])
 
+    def _split(self, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+        """The values of all arguments, as those that are given by position and those by name."""
+        n = self.schema.partition("*")[0].count(",") if ", *," in self.schema else len(values)
+        names = [self.plan.params[i].name for i in self.plan.inputs]
+        return list(values[:n]), dict(zip(names[n:], values[n:]))
+
     def _call_ordered(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """All results for the values of all arguments, in the order of the schema."""
-        positional = self.schema.partition("*")[0].count(",") if ", *," in self.schema else len(values)
-        names = [self.plan.params[i].name for i in self.plan.inputs]
-        made = self._overload(*values[:positional], **dict(zip(names[positional:], values[positional:])))
+        made = self._dispatch(*self._split(values))
         return tuple(made) if isinstance(made, (tuple, list)) else (made,)
 
     def __repr__(self) -> str:
         return f"<operator {self.name.partition('::')[0]}::{self.schema}>"
 
 
-class _Autograd:
-    """The autograd formula of an operator."""
+class _Formula:
+    """The implementation for tensors that may require grad. torch.library.register_autograd has none for
+    torch.func, and loses tangents of forward mode."""
+
+    def __init__(self, operator: Operator, setup: Any, backward: Callable[..., Any]) -> None:
+        self.operator = operator
+        by_name, formula = ", *," in operator.schema, self
+
+        class Formula(torch.autograd.Function):
+            """Its last input holds the arguments that are given by name."""
+
+            @staticmethod
+            def forward(*inputs: Any) -> Any:
+                with torch._C._AutoDispatchBelowAutograd():
+                    return operator._overload(*inputs[:-1], **inputs[-1])
+
+            @staticmethod
+            def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+                named = {"keyword_only_inputs": inputs[-1]} if by_name else {}
+                if setup is not None:
+                    setup(ctx=ctx, inputs=inputs[:-1], output=output, **named)
+
+            @staticmethod
+            def backward(ctx: Any, *grads: Any) -> Any:
+                needs = ctx.needs_input_grad
+                ctx.needs_input_grad = needs[:-1]
+                try:
+                    made = backward(ctx, *grads)
+                finally:
+                    ctx.needs_input_grad = needs
+                return (*made, None) if isinstance(made, tuple) else (made, None)
+
+            @staticmethod
+            def jvp(ctx: Any, *tangents: Any) -> Any:
+                raise formula._no_forward_mode("an argument")
+
+            @staticmethod
+            def vmap(info: Any, in_dims: Any, *inputs: Any) -> Any:
+                return operator._vmap(info, in_dims[:-1], *inputs[:-1], **inputs[-1])
+
+        self.function: Any = Formula
+
+    def _no_forward_mode(self, subject: str) -> NotImplementedError:
+        return NotImplementedError(
+            f"{self.operator.kernel.name}: {subject} has a tangent, and operators have no forward mode: use "
+            f"backward(), torch.func.grad or torch.func.vjp"
+        )
+
+    def _refuse_tangents(self, values: Sequence[Any]) -> None:
+        for p, value in zip(self.operator.plan.params, values):
+            if isinstance(value, torch.Tensor) and forward_ad.unpack_dual(value).tangent is not None:
+                raise self._no_forward_mode(f"'{p.name}'")
+
+    def apply(self, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        values = self.operator.plan.values(args, named)
+        if forward_ad._current_level >= 0:
+            self._refuse_tangents(values)
+        given, rest = self.operator._split([values[i] for i in self.operator.plan.inputs])
+        return self.function.apply(*given, rest)
+
+    def call(self, keys: Any, *args: Any, **named: Any) -> Any:
+        if forward_ad._current_level >= 0:
+            self._refuse_tangents(self.operator.plan.values(args, named))
+        if torch.is_grad_enabled() and _grad(*args):
+            if _transform():
+                raise NotImplementedError(
+                    f"{self.operator.kernel.name}: torch.func differentiates the object that op() returned, and "
+                    f"not torch.ops.{self.operator.name.replace('::', '.')}"
+                )
+            return self.apply(args, named)
+        with torch._C._AutoDispatchBelowAutograd():
+            return self.operator._redispatch(keys & _BELOW_AUTOGRAD, *args, **named)
+
+
+class _KernelGradient:
+    """The gradients of an operator by the kernel of another one."""
 
     def __init__(self, operator: Operator, gradient: Optional[Gradient]) -> None:
         self.operator, self.gradient = operator, gradient
         self.plan = operator.plan
 
-    def setup(self, ctx: Any, inputs: Sequence[Any], output: Any) -> None:
-        self.setup_named(ctx, inputs, {}, output)
-
-    def setup_named(
-        self, ctx: Any, inputs: Sequence[Any], keyword_only_inputs: Mapping[str, Any], output: Any
+    def setup(
+        self, ctx: Any, inputs: Sequence[Any], output: Any, keyword_only_inputs: Mapping[str, Any] = {}
     ) -> None:
         plan = self.plan
         made = output if isinstance(output, (tuple, list)) else (output,)
