@@ -346,6 +346,10 @@ class StandIns(unittest.TestCase):
         pair(lambda x: ours.log_softmax(x, -1), lambda x: F.log_softmax(x, -1), x)
         w, b = torch.randn(4, 5), torch.randn(4, 5)
         pair(lambda *a: ours.layer_norm(a[0], (4, 5), *a[1:]), lambda *a: F.layer_norm(a[0], (4, 5), *a[1:]), x, w, b)
+        x, v = torch.randn(3, 4, 5, 2), torch.randn(2, 4)
+        pair(lambda *a: ours.group_norm(a[0], 2, *a[1:]), lambda *a: F.group_norm(a[0], 2, *a[1:]), x, *v)
+        pair(lambda x: ours.group_norm(x, 4), lambda x: F.group_norm(x, 4), x)
+        x = torch.randn(3, 4, 5)
         pair(lambda x, w: ours.rms_norm(x, (5,), w), lambda x, w: F.rms_norm(x, (5,), w), x, w[0])
 
     def test_no_dim(self):
@@ -385,15 +389,29 @@ class StandIns(unittest.TestCase):
         pair(lambda *a: ours.conv2d(*a, **how), lambda *a: F.conv2d(*a, **how), torch.randn(2, 4, 9, 8), w, b)
         x, w = torch.randn(2, 4, 9), torch.randn(6, 4, 3)
         pair(lambda *a: ours.conv1d(*a, padding=2), lambda *a: F.conv1d(*a, padding=2), x, w)
+        x, w, how = torch.randn(1, 2, 4, 5, 6), torch.randn(3, 2, 1, 2, 3), dict(stride=(1, 2, 1), padding=(0, 1, 2))
+        pair(lambda *a: ours.conv3d(*a, **how), lambda *a: F.conv3d(*a, **how), x, w)
+        x, w = torch.randn(2, 2, 9, 8), torch.randn(3, 2, 3, 4)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for how in (dict(padding="same", dilation=(2, 1)), dict(padding="valid", stride=2)):
+                pair(lambda *a: ours.conv2d(*a, **how), lambda *a: F.conv2d(*a, **how), x, w)
+        for how, text in ((dict(padding="same", stride=2), "stride of 1"), (dict(padding="Same"), "'same' or 'valid'")):
+            with self.assertRaisesRegex(ValueError, text):
+                ours.conv2d(x, w, **how)
 
     def test_replace(self):
         model = torch.nn.Sequential(
-            torch.nn.Conv1d(3, 8, 3), torch.nn.LayerNorm(6), torch.nn.ReLU(), torch.nn.Softmax(-1)
+            torch.nn.Conv1d(3, 8, 3, padding="same"),
+            torch.nn.GroupNorm(2, 8),
+            torch.nn.LayerNorm(8),
+            torch.nn.ReLU(),
+            torch.nn.Softmax(-1),
         )
         x = torch.randn(2, 3, 8)
         want = model(x)
-        self.assertEqual(ours.replace(model), 3)
-        self.assertIsInstance(model[1], ours.LayerNorm)
+        self.assertEqual(ours.replace(model), 4)
+        self.assertIsInstance(model[1], ours.GroupNorm)
         torch.testing.assert_close(model(x), want)
 
 

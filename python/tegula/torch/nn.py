@@ -2,8 +2,8 @@
 """Functions and modules that stand in for those of torch.nn: softmax, norms, attention, cross entropy and
 convolution. replace(model) exchanges the modules of a model.
 
-Forward and backward are kernels of Tegula's library. The exception is the gradient of a convolution, which is
-PyTorch's. A case that no kernel covers raises NotImplementedError.
+Forward and backward are kernels of Tegula's library. The exceptions are the gradients of convolutions and of
+group_norm, which are PyTorch's. A case that no kernel covers raises NotImplementedError.
 """
 
 from __future__ import annotations
@@ -20,14 +20,18 @@ from ._operator import Operator, op
 __all__ = [
     "Conv1d",
     "Conv2d",
+    "Conv3d",
     "CrossEntropyLoss",
+    "GroupNorm",
     "LayerNorm",
     "LogSoftmax",
     "RMSNorm",
     "Softmax",
     "conv1d",
     "conv2d",
+    "conv3d",
     "cross_entropy",
+    "group_norm",
     "layer_norm",
     "log_softmax",
     "replace",
@@ -63,8 +67,9 @@ def _make_operators() -> None:
     imported. Their kernels are compiled at their first launch."""
     for make in (_softmax, _log_softmax, _rms_norm, _layer_norm, _cross_entropy, _attention):
         make()
-    for n in (1, 2):
+    for n in (1, 2, 3):
         _convolution(n)
+    _group_norm()
 
 
 # ---- along the last dimension ----------------------------------------------------------------------
@@ -133,6 +138,47 @@ def layer_norm(
     rows = _rows(x, normalized_shape)
     made: Tensor = _layer_norm()(rows, _flat(weight, x), _flat(bias, x), eps=eps)
     return made.view(x.shape)
+
+
+def _group_norm_setup(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs[:2])
+    ctx.has_bias, ctx.count = inputs[2] is not None, len(inputs)
+    ctx.groups, ctx.eps = keyword_only_inputs["groups"], keyword_only_inputs["eps"]
+
+
+def _group_norm_backward(ctx: Any, grad: Tensor) -> Any:
+    x, w = ctx.saved_tensors
+    batch, channels = x.shape[:2]
+    variance, mean = torch.var_mean(x.reshape(batch, ctx.groups, -1), -1, correction=0)
+    sizes = batch, channels, math.prod(x.shape[2:]), ctx.groups
+    needs = [ctx.needs_input_grad[0], w is not None, ctx.has_bias]
+    scale = (variance + ctx.eps).rsqrt()
+    back = torch.ops.aten.native_group_norm_backward
+    return back(grad.contiguous(), x.contiguous(), mean, scale, w, *sizes, needs)
+
+
+@functools.lru_cache(None)
+def _group_norm() -> Operator:
+    return op(
+        "std/norm.teg",
+        "group_norm",
+        backward=_group_norm_backward,
+        setup_context=_group_norm_setup,
+        name="tegula_nn::group_norm",
+    )
+
+
+def group_norm(
+    x: Tensor,
+    num_groups: int,
+    weight: Optional[Tensor] = None,
+    bias: Optional[Tensor] = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """torch.nn.functional.group_norm."""
+    given = _flat(weight, x), _flat(bias, x)
+    made: Tensor = _group_norm()(x, *given, groups=num_groups, eps=eps)
+    return made
 
 
 # ---- attention and loss ----------------------------------------------------------------------------
@@ -212,7 +258,7 @@ def _convolution_setup(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: 
 
 def _convolution_backward(ctx: Any, grad: Tensor) -> Any:
     x, w = ctx.saved_tensors
-    axes = "yx"[4 - x.dim() :]
+    axes = "zyx"[5 - x.dim() :]
     stride, padding, dilation = ([ctx.how[f"{what}{a}"] for a in axes] for what in "spd")
     needs = [*ctx.needs_input_grad, False][:3]
     grads = torch.ops.aten.convolution_backward(
@@ -246,16 +292,30 @@ def _each(value: Union[int, Sequence[int]], n: int) -> list[int]:
     return [value] * n if isinstance(value, int) else list(value)
 
 
+def _padded(n: int, x: Tensor, w: Tensor, stride: Any, padding: str, dilation: Any) -> tuple[Tensor, list[int]]:
+    """Padding by name, as numbers. An odd number of zeros has one more at the end, which x then holds."""
+    if padding not in ("same", "valid"):
+        raise ValueError(f"padding is '{padding}'; it is numbers, 'same' or 'valid'")
+    if padding == "valid":
+        return x, [0] * n
+    if any(s != 1 for s in _each(stride, n)):
+        raise ValueError("padding='same' needs a stride of 1")
+    totals = [d * (k - 1) for d, k in zip(_each(dilation, n), w.shape[2:])]
+    ends = [end for total in reversed(totals) for end in (0, total % 2)]
+    return (nn.functional.pad(x, ends) if any(ends) else x), [total // 2 for total in totals]
+
+
 def _conv(n: int, x: Tensor, w: Tensor, bias: Any, how: Sequence[Any], groups: int) -> Tensor:
-    if any(isinstance(value, str) for value in how):
-        raise NotImplementedError("convolution with padding by name")
     batched = x if x.dim() == n + 2 else x[None]
+    if isinstance(how[1], str):
+        batched, padding = _padded(n, batched, w, *how)
+        how = how[0], padding, how[2]
     if batched.shape[1] != groups * w.shape[1]:
         raise ValueError(f"groups is {groups}, with {batched.shape[1]} and {w.shape[1]} channels")
     numbers = {
         f"{what}{axis}": value
         for what, values in zip("spd", how)
-        for axis, value in zip("yx"[2 - n :], _each(values, n))
+        for axis, value in zip("zyx"[3 - n :], _each(values, n))
     }
     made: Tensor = _convolution(n)(batched, w, bias, act=0, **numbers)
     return made if x.dim() == n + 2 else made[0]
@@ -285,6 +345,19 @@ def conv2d(
 ) -> Tensor:
     """torch.nn.functional.conv2d."""
     return _conv(2, x, weight, bias, (stride, padding, dilation), groups)
+
+
+def conv3d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Optional[Tensor] = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:
+    """torch.nn.functional.conv3d."""
+    return _conv(3, x, weight, bias, (stride, padding, dilation), groups)
 
 
 # ---- modules ---------------------------------------------------------------------------------------
@@ -328,9 +401,30 @@ class Conv2d(nn.Conv2d):
         return conv2d(input, self.weight, self.bias, *how)
 
 
+class Conv3d(nn.Conv3d):
+    def forward(self, input: Tensor) -> Tensor:
+        how = self.stride, self.padding, self.dilation, self.groups
+        return conv3d(input, self.weight, self.bias, *how)
+
+
+class GroupNorm(nn.GroupNorm):
+    def forward(self, input: Tensor) -> Tensor:
+        return group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+
 _OURS: dict[type, type] = {
     ours.__bases__[0]: ours
-    for ours in (Softmax, LogSoftmax, RMSNorm, LayerNorm, CrossEntropyLoss, Conv1d, Conv2d)
+    for ours in (
+        Softmax,
+        LogSoftmax,
+        RMSNorm,
+        LayerNorm,
+        GroupNorm,
+        CrossEntropyLoss,
+        Conv1d,
+        Conv2d,
+        Conv3d,
+    )
 }
 
 
@@ -339,8 +433,8 @@ def _is_covered(module: nn.Module) -> bool:
     if isinstance(module, nn.CrossEntropyLoss):
         plain = module.weight is None and not module.label_smoothing
         return plain and module.reduction in ("mean", "sum")
-    if isinstance(module, (nn.Conv1d, nn.Conv2d)):
-        return module.padding_mode == "zeros" and not isinstance(module.padding, str)
+    if isinstance(module, (nn.Conv1d, nn.Conv2d, nn.Conv3d)):
+        return module.padding_mode == "zeros"
     return True
 
 
