@@ -241,6 +241,7 @@ _trace: Any = torch._C._get_tracing_state
 _profiler: Any = torch._C._autograd._profiler_enabled
 _grad: Any = torch._C._any_requires_grad
 _keys_of: Any = torch._C._dispatch_keys
+_unwrapped: Any = torch._functorch.utils.unwrap_dead_wrappers
 _BELOW_AUTOGRAD: Any = torch._C._after_autograd_keyset
 _PLAIN = (int, float, bool, type(None))
 
@@ -352,6 +353,9 @@ class Operator:
         make: Any = torch.library.Library
         self._library: Any = make(namespace, "FRAGMENT")
         self.schema = short + self.plan.schema()
+        self._input_names = [self.plan.params[i].name for i in self.plan.inputs]
+        head, by_name, _ = self.schema.partition(", *,")
+        self._by_place = head.count(",") + 1 if by_name else len(self._input_names)
         self._library.define(self.schema, tags=(torch.Tag.pt2_compliant_tag,))
         self._native = _Native.of(self.plan, self.name)
         for key in () if self._native else ("CPU", "CUDA"):
@@ -517,9 +521,8 @@ class Operator:
 
     def _split(self, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
         """The values of all arguments, as those that are given by position and those by name."""
-        n = self.schema.partition("*")[0].count(",") if ", *," in self.schema else len(values)
-        names = [self.plan.params[i].name for i in self.plan.inputs]
-        return list(values[:n]), dict(zip(names[n:], values[n:]))
+        n = self._by_place
+        return list(values[:n]), dict(zip(self._input_names[n:], values[n:]))
 
     def _call_ordered(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """All results for the values of all arguments, in the order of the schema."""
@@ -571,6 +574,8 @@ class _Formula:
                 return operator._vmap(info, in_dims[:-1], *inputs[:-1], **inputs[-1])
 
         self.function: Any = Formula
+        # Function.apply inspects the signature of forward, which takes half of the time of a call.
+        self._plain_apply: Any = super(torch.autograd.Function, Formula).apply
 
     def _no_forward_mode(self, subject: str) -> NotImplementedError:
         return NotImplementedError(
@@ -588,7 +593,9 @@ class _Formula:
         if forward_ad._current_level >= 0:
             self._refuse_tangents(values)
         given, rest = self.operator._split([values[i] for i in self.operator.plan.inputs])
-        return self.function.apply(*given, rest)
+        if _transform():
+            return self.function.apply(*given, rest)
+        return self._plain_apply(*_unwrapped(given), rest)
 
     def call(self, keys: Any, *args: Any, **named: Any) -> Any:
         if forward_ad._current_level >= 0:
@@ -610,6 +617,9 @@ class _KernelGradient:
     def __init__(self, operator: Operator, gradient: Optional[Gradient]) -> None:
         self.operator, self.gradient = operator, gradient
         self.plan = operator.plan
+        names = [p.name for p in self.plan.params]
+        sources = gradient.sources if gradient else []
+        self.saved = [names.index(name) for how, name in sources if how == "value"]
 
     def setup(
         self, ctx: Any, inputs: Sequence[Any], output: Any, keyword_only_inputs: Mapping[str, Any] = {}
@@ -627,8 +637,7 @@ class _KernelGradient:
         values = plan.values(inputs, keyword_only_inputs)
         for i, t in zip(plan.results, made):
             values[i] = t
-        names = [p.name for p in plan.params]
-        wanted = [values[names.index(n)] for how, n in self.gradient.sources if how == "value"]
+        wanted = [values[i] for i in self.saved]
         ctx.save_for_backward(*(v for v in wanted if isinstance(v, torch.Tensor)))
         ctx.numbers = [None if isinstance(v, torch.Tensor) else (v,) for v in wanted]
 
