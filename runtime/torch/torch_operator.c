@@ -261,17 +261,15 @@ static void call_slot(int slot, uint64_t *stack) {
         call_slot(0x##n, stack);                                                                   \
     }
 #define NAME(n) slot_##n,
-#define EACH16(do, n)                                                                              \
-    do                                                                                             \
-    (n##0) do(n##1) do(n##2) do(n##3) do(n##4) do(n##5) do(n##6) do(n##7) do(n##8) do(n##9) do(    \
-        n##a) do(n##b) do(n##c) do(n##d) do(n##e) do(n##f)
-#define EACH(do)                                                                                   \
-    EACH16(do, 0)                                                                                  \
-    EACH16(do, 1)                                                                                  \
-    EACH16(do, 2)                                                                                  \
-    EACH16(do, 3)                                                                                  \
-    EACH16(do, 4) EACH16(do, 5) EACH16(do, 6) EACH16(do, 7) EACH16(do, 8) EACH16(do, 9)            \
-        EACH16(do, a) EACH16(do, b) EACH16(do, c) EACH16(do, d) EACH16(do, e) EACH16(do, f)
+// clang-format off
+#define EACH16(F, n)                                                                               \
+    F(n##0) F(n##1) F(n##2) F(n##3) F(n##4) F(n##5) F(n##6) F(n##7)                                \
+    F(n##8) F(n##9) F(n##a) F(n##b) F(n##c) F(n##d) F(n##e) F(n##f)
+#define EACH(F)                                                                                    \
+    EACH16(F, 0) EACH16(F, 1) EACH16(F, 2) EACH16(F, 3) EACH16(F, 4) EACH16(F, 5) EACH16(F, 6)     \
+    EACH16(F, 7) EACH16(F, 8) EACH16(F, 9) EACH16(F, a) EACH16(F, b) EACH16(F, c) EACH16(F, d)     \
+    EACH16(F, e) EACH16(F, f)
+// clang-format on
 
 EACH(SLOT)
 static rt_torch_function *const functions[MOST_OPERATORS] = {EACH(NAME)};

@@ -595,7 +595,7 @@ class _Formula:
         given, rest = self.operator._split([values[i] for i in self.operator.plan.inputs])
         if _transform():
             return self.function.apply(*given, rest)
-        return self._plain_apply(*_unwrapped(given), rest)
+        return self._plain_apply(*_unwrapped(tuple(given)), rest)
 
     def call(self, keys: Any, *args: Any, **named: Any) -> Any:
         if forward_ad._current_level >= 0:
