@@ -15,7 +15,8 @@
 //
 // If the number of programs is known only to the launch, loops with a merge function get the form
 // above. Other loops stay as they are unless PassEnv.split asks for it. Then a GPU stores parts
-// only if they take at most SPLIT_WORKSPACE bytes. A launch with more programs does not split.
+// only if they take at most SPLIT_WORKSPACE bytes, and at most the limit of the launch. A launch
+// with more programs does not split.
 //
 // On GPUs the programs that join parts are cut by rows where possible (join_rows.h).
 #include "passes/gpu/join_rows.h"
@@ -142,15 +143,16 @@ static int64_t max_parts(const LoopSplit *s) {
 
 /// Takes the wanted number of parts, on a GPU only if the parts fit the workspace.
 static void take_wanted_ways(LoopSplit *s, Builder *b) {
-    int64_t bytes = 0, programs;
+    int64_t bytes = 0;
     s->ways = s->joined = build_index(b, s->env->split);
     for (int i = 0; i < s->loop->n_results; i++) {
         const Type *t = result(s->loop, i)->type;
         bytes += (ty_count(t) * elem_info[t->elem].bits + 7) / 8;
     }
-    int64_t most = SPLIT_WORKSPACE / (bytes * s->env->split);
-    if (!s->env->gpu || (const_int(s->programs, &programs) && programs <= most)) return;
-    s->single = build_binary(b, OP_GT, s->programs, build_index(b, most));
+    if (!s->env->gpu) return;
+    Value *room = ix_min(b, build_workspace_limit(b), build_index(b, SPLIT_WORKSPACE));
+    Value *most = ix_div(b, room, build_index(b, bytes * s->env->split));
+    s->single = build_binary(b, OP_GT, s->programs, most);
     s->ways = build_select(b, s->single, build_index(b, 1), s->joined);
 }
 

@@ -430,6 +430,11 @@ Value *trip_count(Builder *b, Value *lo, Value *hi, int64_t step) {
     return ix_ceildiv(b, length, build_index(b, step));
 }
 
+Value *build_workspace_limit(Builder *b) {
+    const Type *type = ty_scalar(b->ir, EL_I64);
+    return result(build_op(b, OP_WORKSPACE_LIMIT, 0, NULL, 1, &type, 0), 0);
+}
+
 Op *build_for(Builder *b, Value *lo, Value *hi, int64_t step, int n, Value *const *inits) {
     Ctx *ctx = ir_ctx(b->ir);
     Value **operands = ctx_array(ctx, Value *, n + 2);

@@ -110,6 +110,8 @@ Value *ix_max(Builder *b, Value *x, Value *y);
 Value *ix_ceildiv(Builder *b, Value *x, Value *y);
 /// Returns the iterations of a loop from lo to hi by step, never negative; 1 if step is 0.
 Value *trip_count(Builder *b, Value *lo, Value *hi, int64_t step);
+/// Builds a query of the bytes that a launch may use to be faster.
+Value *build_workspace_limit(Builder *b);
 /// Builds an empty `for`. The caller adds region arguments and the terminator.
 Op *build_for(Builder *b, Value *lo, Value *hi, int64_t step, int n, Value *const *inits);
 /// Likewise, with iterations that are programs of their own, in no order.

@@ -76,6 +76,9 @@ struct tg_env {
     /// leave 0 there, so launches that are in order share the word. All calls of a launch return
     /// the same address. NULL: out of memory.
     uint32_t *(*counter)(const tg_env *env);
+    /// The bytes of workspaces that a launch may use where it can also do without them
+    /// (tg_context_set_workspace_limit).
+    int64_t (*workspace_limit)(const tg_env *env);
 };
 
 /// A compiled kernel.

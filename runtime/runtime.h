@@ -114,6 +114,7 @@ struct tg_context {
     tg_options hooks; // allocate and release are never NULL
     int threads;
     int active; // number of them that work for one launch
+    _Atomic int64_t workspace_limit; // bytes that a launch may use to be faster
     bool fill;  // fill memory of launches with 0xff: NaN in every float type
     rt_pool *pool;
     tg_lock printing;

@@ -20,6 +20,7 @@ _Static_assert(offsetof(tg_env, workspace) == ENV_WORKSPACE * sizeof(void *) &&
                    offsetof(tg_env, tensormap) == ENV_TENSORMAP * sizeof(void *) &&
                    offsetof(tg_env, comm) == ENV_COMM * sizeof(void *) &&
                    offsetof(tg_env, counter) == ENV_COUNTER * sizeof(void *) &&
+                   offsetof(tg_env, workspace_limit) == ENV_WORKSPACE_LIMIT * sizeof(void *) &&
                    sizeof(tg_env) == ENV_FIELDS * sizeof(void *),
                "the functions of tg_env stand in the order of ENV_*");
 _Static_assert(sizeof(tg_slot) == 24 && sizeof(tg_site) == 48, "as declared below");
@@ -47,6 +48,7 @@ static void declare_abi(Cpu *c) {
     c->env_fn[ENV_DISPATCH] = function_type(i32, 4, (LLVMTypeRef[]){p, i32, i64, p});
     c->env_fn[ENV_TENSORMAP] = function_type(i32, 6, (LLVMTypeRef[]){p, p, p, p, p, p});
     c->env_fn[ENV_COUNTER] = function_type(p, 1, &p);
+    c->env_fn[ENV_WORKSPACE_LIMIT] = function_type(i64, 1, &p);
 }
 
 static void set_attribute(Cpu *c, LLVMValueRef fn, const char *name) {

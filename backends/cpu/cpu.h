@@ -49,7 +49,7 @@ struct Cpu {
     Text *notes;      // for `explain`, or NULL (code_notes.c)
     const Op *kernel;
     LLVMTypeRef slot, env, site; // structures of runtime/abi.h
-    LLVMTypeRef env_fn[10];      // types of the functions in tg_env
+    LLVMTypeRef env_fn[11];      // types of the functions in tg_env
     LLVMTypeRef task_fn;
     int n_tasks;
     int n_scopes, next_scope; // alias scopes (memory.c)

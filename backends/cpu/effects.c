@@ -325,3 +325,7 @@ void lower_scratch(Emit *e, Op *op) {
     fail_if_null(e, t->data);
     bind_tensor(e, result(op, 0), t);
 }
+
+void lower_workspace_limit(Emit *e, Op *op) {
+    bind_scalar(e, result(op, 0), env_call(e, ENV_WORKSPACE_LIMIT, 1, &e->env));
+}

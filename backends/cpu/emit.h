@@ -188,6 +188,7 @@ enum {
     ENV_TENSORMAP,
     ENV_COMM, // not a function: a tg_comm_calls
     ENV_COUNTER,
+    ENV_WORKSPACE_LIMIT,
     ENV_FIELDS
 };
 LLVMValueRef env_call(Emit *e, int index, int n, LLVMValueRef *args);
@@ -383,8 +384,8 @@ void emit_simple(Emit *e, Op *op);
 typedef void Lower(Emit *e, Op *op);
 Lower lower_for, lower_while, lower_if, lower_concat;          // flow.c
 Lower lower_print, lower_assert, lower_require, lower_scratch; // effects.c
-Lower lower_rank, lower_comm_launch, lower_comm_fence, lower_comm_gather, lower_comm_scatter,
-    lower_comm_signals, lower_comm_control, lower_signal_wait, lower_signal_set,
+Lower lower_workspace_limit, lower_rank, lower_comm_launch, lower_comm_fence, lower_comm_gather,
+    lower_comm_scatter, lower_comm_signals, lower_comm_control, lower_signal_wait, lower_signal_set,
     lower_sym_scratch;            // comm.c
 Lower lower_launch;               // compile.c
 Lower lower_dispatch, lower_desc; // dispatch.c, tensor_map.c

@@ -91,6 +91,7 @@ static Lower *const alone[OP_COUNT] = {
     [OP_ASSERT] = lower_assert,
     [OP_REQUIRE] = lower_require,
     [OP_SCRATCH] = lower_scratch,
+    [OP_WORKSPACE_LIMIT] = lower_workspace_limit,
     [OP_LAUNCH] = lower_launch,
     [OP_DISPATCH] = lower_dispatch,
     [OP_RANK] = lower_rank,

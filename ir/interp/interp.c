@@ -391,6 +391,7 @@ static Exec *const exec[OP_COUNT] = {
     [OP_ATOMIC] = do_atomic,
     [OP_COMBINE] = do_combine,
     [OP_SCRATCH] = do_scratch,
+    [OP_WORKSPACE_LIMIT] = do_workspace_limit,
     [OP_RANK] = do_rank,
     [OP_COMM_BEGIN] = do_comm_begin,
     [OP_COMM_BARRIER] = do_comm_barrier,

@@ -164,6 +164,7 @@ void do_histogram(Interp *it, Op *op);
 
 /* interp_scratch.c: undefined at first */
 void do_scratch(Interp *it, Op *op);
+void do_workspace_limit(Interp *it, Op *op);
 /// Fails if the launch has left a number other than 0 in a counter.
 void check_counters(Interp *it);
 /// Whether an element was written; true if it is not in a scratch tensor, or checks are off.

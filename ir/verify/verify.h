@@ -77,8 +77,8 @@ VerifyRule verify_desc, verify_buf_alloc, verify_buf_view, verify_buf_load, veri
     verify_buf_pad, verify_copy_async, verify_copy_tma, verify_copyout_tma, verify_mma_start,
     verify_settled, verify_blank, verify_await, verify_ring_make, verify_ring_acquire,
     verify_ring_commit, verify_take_tile, verify_ring_wait, verify_ring_release, verify_roles;
-VerifyRule verify_align, verify_dim, verify_load, verify_live, verify_store, verify_atomic,
-    verify_combine, verify_scratch;
+VerifyRule verify_workspace_limit, verify_align, verify_dim, verify_load, verify_live, verify_store,
+    verify_atomic, verify_combine, verify_scratch;
 VerifyRule verify_rank, verify_comm, verify_comm_gather, verify_comm_scatter, verify_comm_signals,
     verify_comm_control, verify_signal_wait, verify_signal_set;
 

@@ -256,6 +256,7 @@ VerifyRule *const verify_rules[OP_COUNT] = {
     [OP_ATOMIC] = verify_atomic,
     [OP_COMBINE] = verify_combine,
     [OP_SCRATCH] = verify_scratch,
+    [OP_WORKSPACE_LIMIT] = verify_workspace_limit,
     [OP_REQUIRE] = verify_require,
     [OP_ASSERT] = verify_assert,
     [OP_PRINT] = verify_print,

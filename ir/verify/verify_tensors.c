@@ -155,6 +155,10 @@ void verify_combine(Verifier *v, const Op *op) {
         want_pure_region(v, op);
 }
 
+void verify_workspace_limit(Verifier *v, const Op *op) {
+    want_result(v, op, 0, ty_scalar(v->ir, EL_I64));
+}
+
 void verify_scratch(Verifier *v, const Op *op) {
     const Type *t = result(op, 0)->type;
     if (t->kind != TK_TENSOR)

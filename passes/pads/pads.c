@@ -524,6 +524,7 @@ static Through *facts_row(OpCode code) {
     case OP_STRIDE:
     case OP_ALIGN:
     case OP_SCRATCH:
+    case OP_WORKSPACE_LIMIT:
     case OP_REQUIRE:
     case OP_RANK:
     case OP_COMM_BEGIN:

@@ -42,10 +42,12 @@ __all__ = [
     "library_path",
     "load",
     "prefix",
+    "set_workspace_limit",
     "source",
     "synchronize",
     "uint4",
     "version",
+    "workspace_limit",
 ]
 
 library_path: str = c.path
@@ -74,6 +76,18 @@ def devices() -> list[dict[str, Any]]:
 def synchronize(device: int = 0, stream: Any = None) -> None:
     """Waits for a stream (an integer, or an object of PyTorch or CuPy). Raises errors of its work."""
     c.check(c.device_synchronize(device, stream_number(stream)))
+
+
+def workspace_limit() -> int:
+    """The bytes of workspace that a launch of the current context may use to be faster."""
+    return int(c.context_workspace_limit(None))
+
+
+def set_workspace_limit(bytes: int) -> None:
+    """Sets how many bytes of workspace a launch of the current context may use to be faster: for copies of
+    operands into aligned rows, and for the partial sums of split products. Without room, it runs slower code.
+    Raises an Error if bytes is negative."""
+    c.check(c.context_set_workspace_limit(None, bytes))
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -224,6 +224,8 @@ comm_destroy = _declare("tg_comm_destroy", None, c_void_p)
 comm_rank = _declare("tg_comm_rank", c_int, c_void_p)
 comm_ranks = _declare("tg_comm_ranks", c_int, c_void_p)
 comm_barrier = _declare("tg_comm_barrier", c_int, c_void_p)
+context_set_workspace_limit = _declare("tg_context_set_workspace_limit", c_int, c_void_p, c_int64)
+context_workspace_limit = _declare("tg_context_workspace_limit", c_int64, c_void_p)
 context_set_comm = _declare("tg_context_set_comm", c_int, c_void_p, c_void_p)
 sym_alloc = _declare(
     "tg_sym_alloc", c_int, c_void_p, DLDataType, c_int, POINTER(c_int64), c_int, POINTER(DLTensor)

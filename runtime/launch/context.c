@@ -69,6 +69,7 @@ tg_status tg_context_create(const tg_options *options, tg_context **out) {
     int cores = rt_cores();
     c->threads = hooks.threads ? hooks.threads : cores > RT_MAX_THREADS ? RT_MAX_THREADS : cores;
     c->active = c->threads;
+    atomic_init(&c->workspace_limit, TG_WORKSPACE_LIMIT);
     const char *fill = secure_getenv("TG_FILL");
     c->fill = fill && strcmp(fill, "nan") == 0;
     if (!hooks.parallel) c->pool = rt_pool_create(&hooks, c->threads);
@@ -133,6 +134,20 @@ tg_status tg_context_set_comm(tg_context *context, tg_comm *comm) {
 int tg_context_threads(const tg_context *context) {
     const tg_context *c = context ? context : shared_context();
     return c ? c->threads : 1;
+}
+
+tg_status tg_context_set_workspace_limit(tg_context *context, int64_t bytes) {
+    tg_context *c = context ? context : rt_context();
+    if (!c) return tg_fail(TG_ERROR_MEMORY, "out of memory");
+    if (bytes < 0)
+        return tg_fail(TG_ERROR_ARGUMENT, "a workspace cannot have %lld bytes", (long long)bytes);
+    atomic_store_explicit(&c->workspace_limit, bytes, memory_order_relaxed);
+    return TG_OK;
+}
+
+int64_t tg_context_workspace_limit(const tg_context *context) {
+    const tg_context *c = context ? context : rt_context();
+    return c ? atomic_load_explicit(&c->workspace_limit, memory_order_relaxed) : TG_WORKSPACE_LIMIT;
 }
 
 /* ---- launchers ----------------------------------------------------------------------------- */

@@ -73,6 +73,11 @@ static void *env_arena(const tg_env *env, int64_t bytes) {
     return arena;
 }
 
+static int64_t env_workspace_limit(const tg_env *env) {
+    const rt_worker *w = env->user;
+    return tg_context_workspace_limit(w->launcher->context);
+}
+
 /// The n-th call of a launch gets the n-th block, which grows on demand. Only the host side of a
 /// kernel calls this.
 static void *env_workspace(const tg_env *env, int64_t bytes) {
@@ -204,7 +209,8 @@ rt_launcher *rt_launcher_create(tg_context *context) {
                           .user = w,
                           .dispatch = rt_env_dispatch,
                           .tensormap = rt_env_tensormap,
-                          .counter = env_counter};
+                          .counter = env_counter,
+                          .workspace_limit = env_workspace_limit};
     }
     return l;
 }

@@ -533,6 +533,16 @@ class Modules(unittest.TestCase):
         gc.collect()
         m.total(np.ones((2, 2), "f4"), np.zeros((), "f4"))
 
+    def test_workspace_limit(self):
+        with tegula.Context(threads=1):
+            before = tegula.workspace_limit()
+            self.assertGreater(before, 1 << 20)
+            tegula.set_workspace_limit(4096)
+            self.assertEqual(tegula.workspace_limit(), 4096)
+            with self.assertRaisesRegex(tegula.Error, "cannot have -5 bytes"):
+                tegula.set_workspace_limit(-5)
+        self.assertEqual(tegula.workspace_limit(), before)
+
     def test_lifetime(self):
         for _ in range(20):
             k = tegula.source("kernel f(x: f32[N]) { parallel { x[0] = 1; } }").f
