@@ -55,6 +55,21 @@ static int configured_value(const Build *b, AxisId id) {
     return v ? (int)v->value : 0;
 }
 
+/// Compares copies of unaligned operands into aligned rows with none.
+static void describe_alignment(Build *b, Text *out, const Op *kernel, GpuAxes axes) {
+    GpuNeeds needs;
+    axes.align_rows = -1;
+    double without = gpu_cost_estimate(kernel, b->gpu, dim_of, b, &axes, &needs);
+    if (!needs.unaligned) return;
+    axes.align_rows = 1;
+    double with = gpu_cost_estimate(kernel, b->gpu, dim_of, b, &axes, &needs);
+    text_add(
+        out,
+        "  rows of operands are not aligned: %.3g us if they are first copied into aligned rows "
+        "(align_rows=1, %.3g MB of workspace), %.3g us otherwise\n",
+        with * 1e6, needs.aligned_bytes * 1e-6, without * 1e6);
+}
+
 void build_describe_cost(Build *b, Text *out) {
     const Op *kernel = find_kernel(b->code->module, b->code->name);
     if (!b->gpu) return;
@@ -67,9 +82,11 @@ void build_describe_cost(Build *b, Text *out) {
                     .persistent = configured_value(b, AXIS_PERSISTENT),
                     .cluster = configured_value(b, AXIS_CLUSTER),
                     .split = configured_value(b, AXIS_SPLIT),
+                    .align_rows = configured_value(b, AXIS_ALIGN_ROWS),
                     .roles =
                         configured_value(b, AXIS_ROLES) > 0 && configured_value(b, AXIS_SKEW) > 0};
     gpu_cost_describe(out, kernel, b->gpu, dim_of, b, &axes);
+    describe_alignment(b, out, kernel, axes);
     describe_peaks(out, b->gpu);
 }
 
@@ -147,7 +164,7 @@ bool build_choose_plan(Build *b) {
 /// Programs of a pair wait for each other, and pairs were measured only in kernels whose programs
 /// run tile after tile. So the model must predict a gain above its uncertainty.
 static double estimate_pairs(Build *b, const Op *kernel, RankedSetting *s, double alone) {
-    const GpuAxes pairs = {.cluster = GPU_PAIR};
+    const GpuAxes pairs = {.cluster = GPU_PAIR, .align_rows = s->axes.align_rows};
     GpuNeeds needs;
     if (!s->needs.pairs || !s->needs.lasts) return alone;
     if (pinned_value(b, AXIS_CLUSTER) || pinned_value(b, AXIS_PERSISTENT) < 0 ||
@@ -176,7 +193,7 @@ static double estimate_roles(Build *b, const Op *kernel, RankedSetting *s, doubl
     double least = alone;
     if (!s->needs.roles || !roles_are_open(b)) return alone;
     for (int persists = 0; persists <= 1; persists++) {
-        GpuAxes axes = {.roles = true, .persistent = persists};
+        GpuAxes axes = {.roles = true, .persistent = persists, .align_rows = s->axes.align_rows};
         GpuNeeds needs;
         if (persistent && (persistent->value > 0) != persists) continue;
         double seconds = gpu_cost_estimate(kernel, b->gpu, dim_of, b, &axes, &needs);
@@ -204,7 +221,7 @@ static double estimate_splits(Build *b, const Op *kernel, RankedSetting *s, doub
         int64_t ways = (int64_t)ceil(turns / ceil(turns / wanted)); // no part is empty
         if (ways == before) continue;
         before = ways;
-        GpuAxes axes = {.split = (int)ways};
+        GpuAxes axes = {.split = (int)ways, .align_rows = s->axes.align_rows};
         GpuNeeds needs;
         double seconds = gpu_cost_estimate(kernel, b->gpu, dim_of, b, &axes, &needs);
         if (!(seconds < least)) continue;
@@ -216,9 +233,26 @@ static double estimate_splits(Build *b, const Op *kernel, RankedSetting *s, doub
     return s->axes.split ? least : alone;
 }
 
+/// Estimates copies of unaligned operands into aligned rows. They make launches longer that read
+/// an operand only a few times, so the model must predict a gain. Whether the copies fit the
+/// workspace is decided at each launch.
+static double estimate_aligned(Build *b, const Op *kernel, RankedSetting *s, double alone) {
+    const NamedValue *set =
+        value_of_name(b->code->n_config, b->code->config, axis_names[AXIS_ALIGN_ROWS]);
+    const GpuAxes axes = {.align_rows = 1};
+    GpuNeeds needs;
+    if (!s->needs.unaligned || (set && set->value <= 0)) return alone;
+    double aligned = gpu_cost_estimate(kernel, b->gpu, dim_of, b, &axes, &needs);
+    if (!set && aligned >= ALIGN_ROWS_WORTH * alone) return alone;
+    s->axes = axes;
+    s->needs = needs;
+    return aligned;
+}
+
 static double gpu_estimate(Build *b, const Op *kernel, RankedSetting *s) {
     double alone = gpu_cost_estimate(kernel, b->gpu, dim_of, b, NULL, &s->needs);
     s->axes = (GpuAxes){0};
+    alone = estimate_aligned(b, kernel, s, alone);
     double seconds = estimate_roles(b, kernel, s, estimate_pairs(b, kernel, s, alone));
     return estimate_splits(b, kernel, s, seconds);
 }
@@ -321,9 +355,11 @@ static void pin_split(const SettingSearch *s, RankedSetting *at) {
         pin_schedule_value(b->ctx, &at->config, AXIS_SPLIT, ways);
 }
 
-/// Returns the seconds by which settings are compared: split ones must gain over all others.
+/// Returns the seconds by which settings are compared: those with more phases must gain over all
+/// others.
 static double compared_seconds(const RankedSetting *s) {
-    return s->axes.split > 1 ? s->seconds / SPLIT_WORTH : s->seconds;
+    double seconds = s->axes.split > 1 ? s->seconds / SPLIT_WORTH : s->seconds;
+    return s->axes.align_rows > 0 ? seconds / ALIGN_ROWS_WORTH : seconds;
 }
 
 static void try_open_setting(SettingSearch *s, int i) {
@@ -343,6 +379,8 @@ static void try_open_setting(SettingSearch *s, int i) {
         pin_schedule_value(b->ctx, &at->config, AXIS_PERSISTENT, -1);
     if (at->axes.cluster == GPU_PAIR && is_open(s, at, AXIS_CLUSTER))
         pin_schedule_value(b->ctx, &at->config, AXIS_CLUSTER, GPU_PAIR);
+    if (at->axes.align_rows && is_open(s, at, AXIS_ALIGN_ROWS))
+        pin_schedule_value(b->ctx, &at->config, AXIS_ALIGN_ROWS, at->axes.align_rows);
     pin_roles(s, at);
     pin_split(s, at);
     double least = compared_seconds(&s->open->data[s->best]);

@@ -23,8 +23,8 @@ const Pass *pass_by_name(const char *name) {
 // the programs as written. Passes that add phases run while phases are nests of `parallel`.
 #define FRONT                                                                                      \
     RUN(CANONICALIZE), RUN(CSE), RUN(LICM), RUN(BOUNDS), RUN(CANONICALIZE), RUN(CSE), RUN(PADS),   \
-        RUN(ALIAS_KEPT), RUN(COMM_OVERLAP), RUN(COLUMNS), RUN(COMBINE), RUN(SPLIT),                \
-        RUN(CANONICALIZE), RUN(CSE), RUN(LICM)
+        RUN(ALIAS_KEPT), RUN(ALIGN_ROWS), RUN(COMM_OVERLAP), RUN(COLUMNS), RUN(COMBINE),           \
+        RUN(SPLIT), RUN(CANONICALIZE), RUN(CSE), RUN(LICM)
 /// Numbers the programs of phases. Then expands folds in a fixed order and the library's functions,
 /// since these create much code, and removes its common parts.
 #define NUMBERED                                                                                   \

@@ -138,7 +138,7 @@ static const Axis sampled_axes[AXIS_COUNT] = {
 /// The facts of a kernel and its target that decide whether an axis matters.
 typedef struct AxisCase {
     const GpuTarget *gpu;
-    bool products, loops, pairs, ranks, two_generators;
+    bool products, loops, pairs, unaligned, ranks, two_generators;
 } AxisCase;
 
 static bool is_listed(AxisId id, const AxisCase *k, int64_t v) {
@@ -151,8 +151,8 @@ static bool is_listed(AxisId id, const AxisCase *k, int64_t v) {
 
 /// Adds the axes that may matter for the kernel's work.
 static void find_axes(Make *m, const GpuNeeds *needs) {
-    const AxisCase k = {m->b->gpu,    needs->products, needs->loops,
-                        needs->pairs, has_ranks(m->b), has_two_generators(m)};
+    const AxisCase k = {m->b->gpu,        needs->products, needs->loops,         needs->pairs,
+                        needs->unaligned, has_ranks(m->b), has_two_generators(m)};
     for (int id = 0; id < AXIS_COUNT; id++) {
         const Axis *all = &tried_axes[id];
         Axis *a = &m->axes[m->n_axes];

@@ -39,6 +39,8 @@ typedef struct GpuModel {
                      // same time
     const Value *seen[64];
     int n_seen;
+    double copied;    // bytes that align-rows reads and writes before the phase
+    int copies;       // its tensors
     bool piped;       // inside a loop whose loads are copies
     bool looped;      // inside a loop that only reads
     bool alone;       // each CTA has an SM to itself
@@ -161,11 +163,17 @@ static double run_waste(double run) {
                : 1 + COST_GPU_LINE_START / run - COST_GPU_LINE_START / COST_GPU_LINE;
 }
 
+/// Whether align-rows copies the operand that the op loads into aligned rows.
+static bool is_aligned_first(const GpuModel *m, const Op *op) {
+    return m->axes.align_rows > 0 && gpu_row_to_align(op) >= 0;
+}
+
 /// Returns the extra work of L2 if rows do not start at its lines. Copies request a
 /// line of a block at a time, other accesses a row. Not measured on AMD.
-static double split_waste(const GpuModel *m, const Access *a, double run, int along) {
+static double split_waste(const GpuModel *m, const Op *op, const Access *a, double run, int along) {
     int bits = elem_info[a->tensor->type->elem].bits;
     if (along < 0 || a->n_subs < 2 || gpu_has_any(m->target, GPU_AMD)) return 1;
+    if (is_aligned_first(m, op)) return 1;
     double row = model_extent(m, a->tensor, along) * bits / 8.0;
     double piece = m->piped ? fmin(run, COST_GPU_LINE) : run;
     return fmod(row, COST_GPU_LINE) == 0
@@ -197,6 +205,7 @@ static int pipeline_copy_bytes(const GpuModel *m, const Op *op, const Access *a)
     if (op->code != OP_LOAD || !gpu_has_any(m->target, GPU_CP_ASYNC | GPU_TMA)) return -1;
     run_bytes(a, &along);
     if (!feeds_dots(result(op, 0))) return -1;
+    if (is_aligned_first(m, op)) return GPU_COPY_MOST;
     return along < 0 || a->pick_at >= 0 ? 0 : gpu_copy_width(op, a, along).bytes;
 }
 
@@ -206,6 +215,7 @@ static double copy_instructions(const GpuModel *m, const Op *op, const Access *a
     int bytes = pipeline_copy_bytes(m, op, a);
     if (a->pick_at >= 0) return COST_GPU_GATHER;
     if (bytes < 0 || bytes == GPU_COPY_MOST) return 0;
+    if (!bytes && gpu_row_to_align(op) >= 0) return COST_GPU_ODD_ROWS_BY_HAND;
     if (!bytes) return COST_GPU_COPY_BY_HAND;
     return COST_GPU_COPY * elem_info[a->tensor->type->elem].bits / (8.0 * bytes);
 }
@@ -218,6 +228,22 @@ static double copied_share(const GpuModel *m, const Op *op, const Access *a, dou
     return panel_waste(m, run) / (shared ? GPU_PAIR : 1);
 }
 
+/// Counts the bytes of a tensor that align-rows would copy: one reading, one writing.
+static void note_rows_to_align(GpuModel *m, const Op *op, const Access *a) {
+    int along = gpu_row_to_align(op);
+    if (along < 0) return;
+    const Type *t = a->tensor->type;
+    double rows = 1, row = model_extent(m, a->tensor, along);
+    for (int d = 0; d < t->rank; d++)
+        if (d != along) rows *= model_extent(m, a->tensor, d);
+    double bytes = elem_info[t->elem].bits / 8.0,
+           copy = rows * gpu_aligned_row(row, t->elem) * bytes;
+    m->needs.unaligned = true;
+    m->needs.aligned_bytes += copy;
+    m->copied += rows * row * bytes + copy;
+    m->copies++;
+}
+
 /// Each tensor comes from memory once; all further reads come from L2.
 static void add_gpu_access(GpuModel *m, GpuWork *w, const Op *op, const Type *t, double times) {
     Access a = access_of(op);
@@ -225,7 +251,7 @@ static void add_gpu_access(GpuModel *m, GpuWork *w, const Op *op, const Type *t,
     double run = run_bytes(&a, &along), waste = run_waste(run);
     double all = waste * elem_info[t->elem].bits / 8.0;
     double copied = copied_share(m, op, &a, run);
-    w->bytes += times * copied * waste * split_waste(m, &a, run, along) * cost_bytes(t);
+    w->bytes += times * copied * waste * split_waste(m, op, &a, run, along) * cost_bytes(t);
     double instructions = a.pick_at >= 0 ? COST_GPU_GATHER : COST_GPU_ACCESS;
     if (m->piped) instructions = copy_instructions(m, op, &a);
     w->alu += times * (double)ty_count(t) / m->target->fma_cycle * instructions;
@@ -233,6 +259,7 @@ static void add_gpu_access(GpuModel *m, GpuWork *w, const Op *op, const Type *t,
         if (m->seen[i] == a.tensor) return;
     if (m->n_seen < (int)(sizeof m->seen / sizeof *m->seen)) m->seen[m->n_seen++] = a.tensor;
     for (int d = 0; d < a.tensor->type->rank; d++) all *= model_extent(m, a.tensor, d);
+    note_rows_to_align(m, op, &a);
     m->memory += all;
     m->searched += all * run_search(m, &a, run, along);
 }
@@ -506,6 +533,17 @@ static double join_seconds(const GpuModel *m, double programs) {
     return seconds;
 }
 
+/// Returns the seconds of the phases that copy operands into aligned rows. Copies beyond the
+/// workspace are not made.
+static double align_seconds(const GpuModel *m) {
+    double seconds = m->copied / (ALIGN_ROWS_RATE * m->target->bandwidth);
+    seconds += m->copies * COST_GPU_LAUNCH;
+    if (m->out)
+        text_add(m->out, "  copies of %d operands into aligned rows move %.3g MB in %.3g us\n",
+                 m->copies, m->copied * 1e-6, seconds * 1e6);
+    return seconds;
+}
+
 /* ---- phases -------------------------------------------------------------------------------- */
 
 /// Returns the CTAs that an SM holds at a time.
@@ -657,7 +695,8 @@ static double gpu_phase_seconds(GpuModel *m, const Op *phase) {
     programs *= m->ways;
     set_shape(m, p, programs);
     m->memory = m->searched = 0;
-    m->n_seen = 0;
+    m->n_seen = m->copies = 0;
+    m->copied = 0;
     if (m->parted)
         add_part_work(m, &w, p->regions[0]);
     else
@@ -675,6 +714,7 @@ static double gpu_phase_seconds(GpuModel *m, const Op *phase) {
     double rest = w.ahead ? COST_GPU_REST : fmax(COST_GPU_REST, COST_GPU_ALONE / m->held);
     double all =
         COST_GPU_LAUNCH * (columns ? 2 : 1) + fmax(seconds, memory) + rest * fmin(seconds, memory);
+    if (m->axes.align_rows > 0 && m->copies) all += align_seconds(m);
     if (m->out) describe_phase(m, &w, programs, all);
     return all + (m->parted ? join_seconds(m, programs) : 0);
 }

@@ -7,6 +7,7 @@
 // clip[d] = 1: each lane beyond the count of dimension d lies outside the tensor. A copy engine
 // knows extents but no counts, so it may move such a block. The pass runs while the conditions of
 // the launch are still in the IR.
+#include "passes/gpu/gpu.h"
 #include "passes/passes.h"
 #include "passes/range/range.h"
 #include "passes/util.h"
@@ -29,7 +30,7 @@ static Value *shortening_count(Value *count, int64_t size) {
     return const_int(count, &n) && n >= size ? NULL : count;
 }
 
-static bool clips_dimension(Ranges *r, const Op *op, const Access *a, int d) {
+bool gpu_count_repeats_extent(Ranges *r, const Op *op, const Access *a, int d) {
     const SubDim *sub = &a->subs[d];
     if (sub->kind != DIM_AXIS || sub->mul != 1) return sub->kind == DIM_AT;
     Value *count = shortening_count(sub_operand(op, a, d, 1), sub->size);
@@ -44,7 +45,7 @@ static void annotate_clip(Op *op, void *arg) {
     ranges_at(c->ranges, op);
     Access a = access_of(op);
     int64_t clip[MAX_RANK];
-    for (int d = 0; d < a.n_subs; d++) clip[d] = clips_dimension(c->ranges, op, &a, d);
+    for (int d = 0; d < a.n_subs; d++) clip[d] = gpu_count_repeats_extent(c->ranges, op, &a, d);
     op_set_ints(c->ir, op, A_CLIP, clip, a.n_subs);
 }
 

@@ -46,6 +46,10 @@ static bool starts_fit(const Value *start, Elem elem, int64_t bytes) {
     return is_multiple(start, 8 * bytes / elem_info[elem].bits, MAX_DEPTH);
 }
 
+bool gpu_start_fits(const Op *op, const Access *a, int along, int64_t bytes) {
+    return starts_fit(sub_operand(op, a, along, 0), a->tensor->type->elem, bytes);
+}
+
 GpuWidth gpu_copy_width(const Op *op, const Access *a, int along) {
     const Type *t = a->tensor->type;
     const Value *start = sub_operand(op, a, along, 0);

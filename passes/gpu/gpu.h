@@ -125,6 +125,18 @@ typedef const char *GpuMore(void *arg, const char *note);
 /// Appends lines about each device of a module that has passed gpu_pipeline.
 void gpu_describe(Text *out, const Op *module, GpuMore *more, void *arg);
 
+/* ---- align_rows.c, clip.c ------------------------------------------------------------------ */
+
+/// Returns the dimension of stride 1 of a load for products in source IR if the operand may be
+/// copied into aligned rows before the phase, and its rows are not aligned; else -1.
+int gpu_row_to_align(const Op *op);
+/// Returns the elements of an aligned row of the copy.
+double gpu_aligned_row(double extent, Elem elem);
+struct Ranges;
+/// Whether each lane of the access beyond the count of dimension d lies outside the tensor.
+/// ranges: at the op (ranges_at).
+bool gpu_count_repeats_extent(struct Ranges *ranges, const Op *op, const Access *a, int d);
+
 /* ---- copy_width.c -------------------------------------------------------------------------- */
 
 enum { GPU_COPY_MOST = 16, GPU_COPY_LEAST = 4 };
@@ -135,6 +147,8 @@ typedef struct GpuWidth {
 } GpuWidth;
 /// Returns how wide copies of a load's or store's block may be. along: the dimension of stride 1.
 GpuWidth gpu_copy_width(const Op *op, const Access *a, int along);
+/// Whether the block starts at a multiple of `bytes` in its row.
+bool gpu_start_fits(const Op *op, const Access *a, int along, int64_t bytes);
 
 /// Returns the bytes of the panels for rows of `row_bytes`: the widest that rows fill, or nearly
 /// fill. 160 elements of 16 bits take three panels of 128 bytes, a sixth of them unused, rather
@@ -218,12 +232,14 @@ typedef struct GpuNeeds {
     double stage_bytes, most_bytes;   // of shared memory: one pipeline stage, the limit of a CTA
     int warps;                        // of a CTA, by default
     bool products, loops;             // the phase has some
-    int slots;   // of its pipelines, if each CTA has an SM to itself; 0: the passes' default
-    bool once;   // a persistent CTA would have only one tile
-    bool lasts;  // CTAs process several tiles
-    bool pairs;  // programs may share copies in pairs
-    bool roles;  // all products form chains for which an extra warp may copy
-    bool splits; // a program is a loop that sums up products
+    int slots;      // of its pipelines, if each CTA has an SM to itself; 0: the passes' default
+    bool once;      // a persistent CTA would have only one tile
+    bool lasts;     // CTAs process several tiles
+    bool pairs;     // programs may share copies in pairs
+    bool roles;     // all products form chains for which an extra warp may copy
+    bool splits;    // a program is a loop that sums up products
+    bool unaligned; // align-rows may copy an operand
+    double aligned_bytes; // of the copies that it then makes
 } GpuNeeds;
 
 /// Axes of the schedule that the cost model knows. 0: the passes' default.

@@ -309,19 +309,20 @@ static void test_checked(void **state) {
 
 typedef struct Heard {
     int parallel, lines, prints;
-    long alive;
+    long alive, bytes;
     char line[256], text[256];
 } Heard;
 
 static void *take_memory(void *user, size_t bytes) {
     Heard *h = user;
     h->alive++;
+    h->bytes += (long)bytes;
     return aligned_alloc(64, (bytes + 63) / 64 * 64);
 }
 
 static void release_memory(void *user, void *memory, size_t bytes) {
     Heard *h = user;
-    (void)bytes;
+    h->bytes -= (long)bytes;
     h->alive--;
     free(memory);
 }
@@ -387,15 +388,82 @@ static void test_hooks(void **state) {
     assert_int_equal(h.alive, 0);
 }
 
+/* ---- workspaces ---------------------------------------------------------------------------- */
+
+/// Products with copies in aligned rows, and in parts. Without room they have the same result.
+static void workspaces_have_a_limit(void **state) {
+    (void)state;
+    enum { M = 33, K = 259, COPIES = 2 * (M * 320 + K * 64), PARTS = 4 * 4 * 64 * 64 };
+    static uint16_t a[M * K], b[K * M], c[M * M], slow[M * M];
+    const Type *f16 = &types[2];
+    assert_string_equal(f16->name, "f16");
+    for (int i = 0; i < M * K; i++) {
+        put(f16, a, i, i % 3 - 1);
+        put(f16, b, i, i % 5 - 2);
+    }
+    View va, vb, vc;
+    view(&va, f16, a, 2, (int64_t[]){M, K}, NULL);
+    view(&vb, f16, b, 2, (int64_t[]){K, M}, NULL);
+    view(&vc, f16, c, 2, (int64_t[]){M, M}, NULL);
+    tg_arg args[3] = {tg_tensor(&va.t), tg_tensor(&vb.t), tg_tensor(&vc.t)};
+    static const char *const settings[] = {"BM=64 BN=64 BK=64 align_rows=1 split=1",
+                                           "BM=64 BN=64 BK=64 align_rows=-1 split=4"};
+    for (int i = 0; i < 2; i++) {
+        Heard h = {0};
+        tg_options hooks = {.size = sizeof hooks,
+                            .threads = 1,
+                            .user = &h,
+                            .allocate = take_memory,
+                            .release = release_memory};
+        tg_context *context;
+        tg_module *m;
+        tg_module_options o = {
+            .size = sizeof o, .settings = settings[i], .target = "sim:sm_90a", .tune = "off"};
+        OK(tg_context_create(&hooks, &context));
+        tg_context_use(context);
+        assert_int_equal(tg_context_workspace_limit(NULL), TG_WORKSPACE_LIMIT);
+        FAILS(tg_context_set_workspace_limit(NULL, -1), TG_ERROR_ARGUMENT,
+              "a workspace cannot have -1 bytes");
+        OK(tg_context_set_workspace_limit(context, 1000));
+        assert_int_equal(tg_context_workspace_limit(context), 1000);
+        OK(tg_module_from_file("std/matmul.teg", &o, &m));
+        tg_kernel *kernel = kernel_of(m, "matmul");
+        OK(tg_launch(kernel, args, 3));
+        long before = h.bytes;
+        memcpy(slow, c, sizeof c);
+        memset(c, 0, sizeof c);
+        OK(tg_launch(kernel, args, 3));
+        assert_int_equal(h.bytes, before);
+        assert_memory_equal(c, slow, sizeof c);
+        memset(c, 0, sizeof c);
+        OK(tg_context_set_workspace_limit(context, TG_WORKSPACE_LIMIT));
+        OK(tg_launch(kernel, args, 3));
+        assert_true(h.bytes - before >= (i ? PARTS : COPIES));
+        assert_memory_equal(c, slow, sizeof c);
+        tg_context_use(NULL);
+        tg_module_destroy(m);
+        tg_context_destroy(context);
+        assert_int_equal(h.alive, 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),        cmocka_unit_test(test_module),
-        cmocka_unit_test(test_launch),       cmocka_unit_test(test_argument_errors),
-        cmocka_unit_test(test_kernel_names), cmocka_unit_test(test_source_errors),
-        cmocka_unit_test(test_late_errors),  cmocka_unit_test(test_files),
-        cmocka_unit_test(test_written),      cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_settings),     cmocka_unit_test(test_nulls),
-        cmocka_unit_test(test_checked),      cmocka_unit_test(test_hooks),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_module),
+        cmocka_unit_test(test_launch),
+        cmocka_unit_test(test_argument_errors),
+        cmocka_unit_test(test_kernel_names),
+        cmocka_unit_test(test_source_errors),
+        cmocka_unit_test(test_late_errors),
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_written),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_nulls),
+        cmocka_unit_test(test_checked),
+        cmocka_unit_test(test_hooks),
+        cmocka_unit_test(workspaces_have_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
