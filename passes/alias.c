@@ -110,12 +110,14 @@ static const Op *enclosing_op_in(const Op *op, const Region *r) {
     return op;
 }
 
-/// Whether an element that the load reads is only written by the same program, and later.
+/// Whether an element that the load reads is only written by the same program, and later, or in the
+/// other arm of an `if`.
 static bool reads_before(const Op *load, const Op *store) {
     const Region *common = store->parent;
     while (common && !enclosing_op_in(load, common)) common = common->parent->parent;
     const Op *first = enclosing_op_in(load, common), *then = enclosing_op_in(store, common);
-    if (first == then || !op_before(first, then)) return false;
+    bool other_arm = first == then && first->code == OP_IF;
+    if (!other_arm && (first == then || !op_before(first, then))) return false;
     for (const Op *op = common->parent; op->code != OP_KERNEL; op = op->parent->parent) {
         int64_t step = op_int(op, A_STEP, 1);
         bool repeats = op->code == OP_FOR || (op->code == OP_PARALLEL && step > 0);

@@ -53,6 +53,8 @@ static const Builtin builtins[] = {
     {"iota", 1, 1, "n", "axis", 0, bi_iota, 0,
      "the numbers 0 .. n - 1; of a block, the numbers of the lanes along an axis"},
     {"bitcast", 2, 2, "x, i32", "", 0, bi_bitcast, 0, "the same bits as another element type"},
+    {"bits", 1, 1, "x", "", 0, bi_bits, 0, "the bits as an unsigned integer of the same width"},
+    {"bitsize", 1, 1, "x", "", 0, bi_bitsize, 0, "the bits of an element, a constant"},
     {"extent", 2, 2, "x, axis", "", 0, bi_extent, 0, "the extent of an axis, a constant"},
     {"isfloat", 1, 1, "x", "", 0, bi_isfloat, 0, "whether the elements are floats, a constant"},
     {"isint", 1, 1, "x", "", 0, bi_isint, 0, "whether the elements are integers, a constant"},

@@ -22,8 +22,8 @@ Value *positions_along(Elab *e, const Type *like, int64_t axis);
 
 typedef Val Apply(Elab *e, const Call *call);
 /* builtins_shape.c */
-Apply bi_reshape, bi_permute, bi_trans, bi_broadcast, bi_concat, bi_bitcast, bi_iota, bi_extent,
-    bi_gather, bi_histogram, bi_dot, bi_isfloat, bi_isint;
+Apply bi_reshape, bi_permute, bi_trans, bi_broadcast, bi_concat, bi_bitcast, bi_bits, bi_bitsize,
+    bi_iota, bi_extent, bi_gather, bi_histogram, bi_dot, bi_isfloat, bi_isint;
 /* builtins_reduce.c */
 Apply bi_reduce, bi_scan, bi_sort, bi_topk, bi_min_max;
 /* builtins_tensor.c */

@@ -168,6 +168,14 @@ Val bi_bitcast(Elab *e, const Call *call) {
     return val_ir(emit_shape_op(e, OP_BITCAST, 1, &x, ty_with_elem(e->ir, x->type, to)));
 }
 
+Val bi_bits(Elab *e, const Call *call) {
+    Value *x = arg_block(e, call, 0, 0, EC_NUM, "a number or a block of numbers");
+    if (!x) return val_error();
+    int bits = elem_info[x->type->elem].bits;
+    Elem to = bits == 8 ? EL_U8 : bits == 16 ? EL_U16 : bits == 32 ? EL_U32 : EL_U64;
+    return val_ir(emit_shape_op(e, OP_BITCAST, 1, &x, ty_with_elem(e->ir, x->type, to)));
+}
+
 Value *positions_along(Elab *e, const Type *like, int64_t axis) {
     int64_t extents[MAX_RANK];
     for (int d = 0; d < like->rank; d++) extents[d] = d == axis ? like->extents[d] : 1;
@@ -201,11 +209,14 @@ Val bi_extent(Elab *e, const Call *call) {
     return val_int(x->type->extents[axis]);
 }
 
+static Elem elem_of(Val v) {
+    return v.kind == V_IR ? v.ir.v->type->elem : el_default_elem(v);
+}
+
 static Val is_of_class(Elab *e, const Call *call, int classes) {
     Val v = el_value(e, call->locs[0], call->args[0]);
     if (val_is(v, V_ERROR)) return v;
-    Elem elem = v.kind == V_IR ? v.ir.v->type->elem : el_default_elem(v);
-    return val_bool(elem_is(elem, classes));
+    return val_bool(elem_is(elem_of(v), classes));
 }
 
 Val bi_isfloat(Elab *e, const Call *call) {
@@ -214,6 +225,12 @@ Val bi_isfloat(Elab *e, const Call *call) {
 
 Val bi_isint(Elab *e, const Call *call) {
     return is_of_class(e, call, EC_INT);
+}
+
+Val bi_bitsize(Elab *e, const Call *call) {
+    Val v = el_value(e, call->locs[0], call->args[0]);
+    if (val_is(v, V_ERROR)) return v;
+    return val_int(elem_info[elem_of(v)].bits);
 }
 
 /* ---- dot, gather, histogram ---------------------------------------------------------------- */

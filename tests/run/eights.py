@@ -91,3 +91,9 @@ for t in EIGHTS:
     x, y = (EIGHTS[t](r.integers(-3, 4, s).astype(np.float64)) for s in ((40, 100), (100, 50)))
     case("eights.teg", "product", {"a": x, "b": y}, lambda a, b: {"c": a @ b}, ulps=0,
          tune=[{"BM": 16, "BN": 64, "BK": 32}, {"BM": 64, "BN": 16, "BK": 64}], name=f"sums-{t}")
+
+# ---- the bits of elements, of eight bits and more
+for t in ("int8", "float16", "float32", "float64", "uint16", "int64"):
+    x = (np.arange(-20, 21) * 1.5).astype(t)
+    word = x.view(f"u{x.itemsize}").astype(np.uint64)
+    case("eights.teg", "bits_of", {"x": x}, {"y": word, "size": 8 * x.itemsize}, name=f"bits_of-{t}")

@@ -4,70 +4,127 @@ from harness import *
 
 FILE = "../../stdlib/sort.teg"
 TYPES = ("float32", "float16", "bf16", "float64")
+CODES = {"float32": "f32", "float64": "f64", "float16": "f16", "int64": "i64", "int32": "i32", "uint8": "u8"}
+LITTLE = {"bf16": bf16, "f8e4m3": f8e4m3, "f8e5m2": f8e5m2}  # NumPy lacks them
 
 
 def typed(x, t):
-    return bf16(x) if t == "bf16" else np.asarray(x).astype(t)
+    return LITTLE[t](x) if t in LITTLE else np.asarray(x).astype(t)
 
 
 def narrow(t, *names):
-    return {n: "bf16" for n in names} if t == "bf16" else {}
+    return {n: t for n in names} if t in LITTLE else {}
 
 
-def order(x, descending):
-    """Stable, NaN last."""
-    return np.argsort(-x if descending else x, -1, kind="stable")
+def order(x, descending, nan_greatest=False):
+    """The positions of each row's elements in order. Stable; NaN last, or greater than inf."""
+    if x.dtype.kind != "f":
+        return np.argsort(~x if descending else x, -1, kind="stable")
+    nan = np.isnan(x)
+    number = np.where(nan, 0, -x if descending else x) + 0.0  # no -0
+    return np.lexsort((number, np.where(nan, -1 if descending and nan_greatest else 1, 0)), axis=-1)
 
 
-def sort_last(x, descending, at=None, **_):
-    i = order(x, descending)
-    return {"y": np.take_along_axis(x, i, -1)} | ({} if at is None else {"at": i})
+def numbers(shape, seed, t):
+    """Elements with equals, zeros of both signs, infinities and NaN, or integers with the outermost."""
+    if np.dtype(t if t not in LITTLE else "float32").kind in "iu":
+        x = integers(shape, seed, 0, 30, t)
+        x[..., 3:4], x[..., 7:8] = np.iinfo(t).min, np.iinfo(t).max
+        return x
+    x = integers(shape, seed, -60, 60).astype(np.float64) / 4
+    x[..., 1::5] *= -0.0
+    x[..., 3:5], x[..., 30:33] = np.nan, np.nan
+    x[..., 8:9], x[..., 9:10] = np.inf, -np.inf
+    return typed(x, t)
 
 
-for n, shape in enumerate([(9, 100), (1, 1), (5, 17), (2, 3, 64), (0, 9), (4, 0), (700,)]):
-    for descending in (False, True):
-        t = TYPES[(n + descending) % 4]
-        x = integers(shape, n, -20, 20).astype(np.float64)  # with equals
-        x[..., 3:5] = np.nan
-        x[..., 8:9], x[..., 9:10] = np.inf, -np.inf
-        x = typed(x, t)
-        at = np.zeros(shape, np.int64) if n % 2 == 0 and x is not None and 0 not in shape else None
-        case(
-            FILE,
-            "sort_last",
-            {"x": sliced(x, "[::-1]") if n == 2 else x, "at": at, "descending": descending},
-            sort_last,
-            ulps=0,
-            out_types=narrow(t, "y"),
-            tune=[{"BR": 1}, {"BR": 4}],
-            name=f"sort_last-{shape}-{descending}-{t}",
-        )
-for n, (shape, k) in enumerate(
-    [((9, 100), 5), ((1,), 1), ((5, 17), 17), ((2, 3, 64), 1), ((0, 9), 3), ((3, 700), 50)]
-):
-    t = TYPES[n % 4]
-    x = integers(shape, n, -20, 20).astype(np.float64)
-    if n == 2:
-        x[:, 3] = np.nan
-    code = {"float32": "f32", "float64": "f64", "float16": "f16", "bf16": "bf16"}[t]
+def sort_case(shape, t, descending, nan_greatest, positions, view=None, tune=({"BR": 1},)):
+    x = numbers(shape, len(shape) + shape[-1], t)
+    at = np.zeros(shape, np.int64) if positions else None
+
+    def expect(x, at=None, **_):
+        i = order(x, descending, nan_greatest)
+        return {"y": np.take_along_axis(x, i, -1)} | ({} if at is None else {"at": i})
+
+    case(
+        FILE,
+        "sort_last",
+        {
+            "x": sliced(x, view) if view else x,
+            "at": at,
+            "descending": descending,
+            "nan_greatest": nan_greatest,
+        },
+        expect,
+        ulps=0,
+        out_types=narrow(t, "y"),
+        tune=tune,
+        name=f"sort_last-{shape}-{t}-{'down' if descending else 'up'}-{'nan' if nan_greatest else 'number'}",
+    )
+
+
+def topk_case(shape, k, t, largest, nan_greatest, tune=({"BR": 1},)):
+    x = numbers(shape, len(shape) + shape[-1], t)
     text = ",".join(map(str, shape[:-1] + (k,)))
+
+    def expect(x, **_):
+        i = order(x, largest, nan_greatest)[..., :k]
+        return {"y": np.take_along_axis(x, i, -1), "at": i}
+
     case(
         FILE,
         "topk_last",
-        {"x": typed(x, t), "y": f"zeros({text}):{code}", "at": f"zeros({text}):i64"},
-        lambda x, k=k, **_: {
-            "y": np.take_along_axis(x, order(x, True)[..., :k], -1),
-            "at": order(x, True)[..., :k],
+        {
+            "x": x,
+            "y": f"zeros({text}):{CODES.get(t, t)}",
+            "at": f"zeros({text}):i64",
+            "largest": largest,
+            "nan_greatest": nan_greatest,
         },
+        expect,
         ulps=0,
         out_types=narrow(t, "y"),
-        tune=[{"BR": 1}, {"BR": 4}],
-        name=f"topk_last-{shape}-{k}-{t}",
+        tune=tune,
+        name=f"topk_last-{shape}-{k}-{t}-{'down' if largest else 'up'}-{'nan' if nan_greatest else 'number'}",
     )
+
+
+# ---- rows of one block
+sort_case((9, 100), "float32", False, False, True, tune=[{"BR": 1}, {"BR": 4}])
+sort_case((5, 17), "bf16", False, True, False, view="[::-1]", tune=[{"BR": 4}])
+sort_case((2, 3, 64), "float16", True, False, True)
+sort_case((700,), "float64", True, True, True)
+sort_case((3, 90), "f8e5m2", True, False, False)
+sort_case((3, 90), "int64", True, False, True)
+sort_case((1, 1), "uint8", False, False, False)
+sort_case((0, 9), "float32", True, False, False)
+sort_case((4, 0), "float16", False, False, False)
+topk_case((9, 100), 5, "float32", True, False, tune=[{"BR": 1}, {"BR": 4}])
+topk_case((5, 17), 17, "float16", False, False)
+topk_case((2, 3, 64), 1, "bf16", True, True)
+topk_case((1,), 1, "uint8", True, False)
+topk_case((0, 9), 3, "float64", True, False)
+topk_case((3, 700), 50, "float64", True, True)
+topk_case((3, 64), 7, "int64", False, False)
+# ---- longer rows
+sort_case((2, 4097), "float32", True, True, True, tune=[{"BN": 4096}, {"BN": 2048}])
+sort_case((5001,), "float16", False, False, False, tune=[{"BN": 2048}])
+sort_case((1, 4200), "int64", True, False, True, tune=[{"BN": 4096}])
+sort_case((2, 4300), "f8e4m3", True, False, True, tune=[{"BN": 4096}])
+topk_case((3, 1025), 50, "float32", True, False, tune=[{"BN": 128, "S": 1}, {"BN": 512, "S": 4}])
+topk_case((2, 3, 1500), 7, "bf16", True, True, tune=[{"BN": 512, "S": 16}])
+topk_case((2, 1300), 1300, "float64", False, True, tune=[{"BN": 512, "S": 4}])
+topk_case((5000,), 4096, "int32", True, False, tune=[{"BN": 1024, "S": 1}])
 case(
     FILE,
     "topk_last",
-    {"x": normal((2, 3), 1), "y": "zeros(2,4):f32", "at": "zeros(2,4):i64"},
+    {
+        "x": normal((2, 3), 1),
+        "y": "zeros(2,4):f32",
+        "at": "zeros(2,4):i64",
+        "largest": True,
+        "nan_greatest": False,
+    },
     fails="K <= N",
 )
 for n, (shape, c) in enumerate([((40,), 70), ((3, 5), 1), ((), 10), ((0,), 4), ((7,), 1000)]):

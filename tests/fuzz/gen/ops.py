@@ -30,7 +30,7 @@ LEFT_OUT = {
     **dict.fromkeys("greater_place lesser_place places ordered found philox_round philox_two_rounds philox".split(),
                     "tuples inside of argmax, argmin, rand"),
     "as_element": "inside of wide",
-    **dict.fromkeys(["range", "cover", "ceildiv", "extent", "isfloat", "isint"],
+    **dict.fromkeys(["range", "cover", "ceildiv", "extent", "isfloat", "isint", "bitsize"],
                     "constants and ranges, used by all programs"),
 }  # fmt: skip
 
@@ -379,6 +379,14 @@ def bitcast(g, elem, shape):
     return Node(f"bitcast({{}}, {to.name})", [x], to, shape, "bitcast", of=elem)
 
 
+def as_bits(g, elem, shape):
+    """elem: the unsigned integer that results."""
+    x = g.val(g.r.choice([e for e in g.t.computed if e.bits == elem.bits and e.kind != "b"]), shape, zs=False, nan=False)
+    if x.zs:
+        x = x.like("abs({})", zs=False)
+    return Node("bits({})", [x], elem, shape, "bits")
+
+
 def selected(g, elem, shape):
     c = g.val(g.e("bool"), shape if g.chance(0.7) else ())
     x = g.val(elem, shape)
@@ -687,6 +695,7 @@ class Registry:
         self.add("slice", every, sliced, (1, 2))
         self.add("lane", every, lane, (1, 2))
         self.add("bitcast", [e for e in every if e.kind != "b"], bitcast, (0, 1, 2))
+        self.add("bits", [tables.elems[e] for e in "u8 u16 u32 u64".split()], as_bits, (0, 1, 2))
         self.add("select", every, selected, (0, 1, 2))
         self.add("valid", [tables.elems["i32"], tables.elems["i64"]], valid, (1, 2))
         if "present" in tables.builtins:
