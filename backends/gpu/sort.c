@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Sorts lines of a block by a bitonic network in shared memory. The network sorts one number for
-// each element. Its upper part is the key, as an integer in the requested order (gen_sort_key). Its
-// lower part is the index of the element, which makes the sort stable and tells where each
-// operand's element comes from. Key and index share an i32 or i64 if they fit; otherwise they are
-// an i64 and an i32.
+// Sorts lines of a block in shared memory, by a bitonic network or by digits (digit_sort.h). The
+// sort orders one number for each element. Its upper part is the key, as an integer in the requested
+// order (gen_sort_key). Its lower part is the index of the element, which makes the sort stable and
+// tells where each operand's element comes from. Key and index share an i32 or i64 if they fit;
+// otherwise they are an i64 and an i32.
 //
-// All merges ascend: the first step of a merge of 2^m elements compares i with its mirror image,
-// and the following steps compare i with i + d for d = 2^(m-2) ... 1. Two loops over m and d run
-// all steps, so the code size does not depend on the length. Lines are processed in groups that
-// fit.
-#include "backends/gpu/block_elements.h"
+// All merges of the network ascend: the first step of a merge of 2^m elements compares i with its
+// mirror image, and the following steps compare i with i + d for d = 2^(m-2) ... 1. Two loops over
+// m and d run all steps, so the code size does not depend on the length. Lines are processed in
+// groups that fit; a sort by digits takes one at a time.
+#include "backends/gpu/digit_sort.h"
 #include "backends/gpu/ops.h"
 #include "backends/llvm/sort_key.h"
 
@@ -24,6 +24,7 @@ typedef struct GpuSort {
     int64_t registers;
     int parts, index_bits; // numbers an element; bits of the index in the first one
     Elem number;           // EL_I32 or EL_I64
+    bool by_digits;
     GpuFlat flat[2];
 } GpuSort;
 
@@ -49,10 +50,21 @@ static LLVMValueRef sort_number(const GpuSort *s, int64_t v) {
     return LLVMConstInt(gen_elem(s->f->g, s->number), (uint64_t)v, true);
 }
 
-/// Returns a number that is greater than that of any element.
+/// Returns the bit of the number after those of the key.
+static int key_end(const GpuSort *s) {
+    return s->index_bits + gen_sort_key_bits(operand(s->op, 0)->type->elem);
+}
+
+/// Returns the bit that makes the order of keys unsigned, for a sort by digits.
+static uint64_t sign_of_key(const GpuSort *s) {
+    return s->by_digits ? (uint64_t)1 << (key_end(s) - 1) : 0;
+}
+
+/// Returns the number of the greatest key and of an index that no other exceeds.
 static GpuKeys last_number(const GpuSort *s) {
-    int64_t most = s->number == EL_I32 ? INT32_MAX : INT64_MAX;
-    return (GpuKeys){{sort_number(s, most), gpu_i32(s->f, INT32_MAX)}};
+    uint64_t greatest = ((uint64_t)1 << (key_end(s) - 1)) - 1;
+    int64_t number = (int64_t)(greatest ^ sign_of_key(s));
+    return (GpuKeys){{sort_number(s, number), gpu_i32(s->f, INT32_MAX)}};
 }
 
 static GpuKeys key_and_index(const GpuSort *s, LLVMValueRef key, LLVMValueRef index) {
@@ -61,19 +73,23 @@ static GpuKeys key_and_index(const GpuSort *s, LLVMValueRef key, LLVMValueRef in
     LLVMTypeRef type = gen_elem(g, s->number);
     LLVMValueRef x = gen_sort_key(g, elem, key, op_flag(s->op, A_DESCENDING));
     if (LLVMTypeOf(x) != type) x = LLVMBuildSExt(g->b, x, type, "");
-    if (s->parts == 2) return (GpuKeys){{x, index}};
+    LLVMValueRef sign = sort_number(s, (int64_t)sign_of_key(s));
+    if (s->parts == 2) return (GpuKeys){{LLVMBuildXor(g->b, x, sign, ""), index}};
     x = LLVMBuildShl(g->b, x, sort_number(s, s->index_bits), "");
+    x = LLVMBuildXor(g->b, x, sign, "");
     if (s->number == EL_I64) index = LLVMBuildZExt(g->b, index, g->i64, "");
     return (GpuKeys){{LLVMBuildOr(g->b, x, index, ""), NULL}};
 }
 
 static GpuKeys load_keys(const GpuSort *s, LLVMValueRef at) {
     GpuKeys k = {{NULL, NULL}};
+    if (s->by_digits) at = gpu_digit_place(s->f, at);
     for (int i = 0; i < s->parts; i++) k.part[i] = gpu_elements_load(s->f, &s->flat[i], at);
     return k;
 }
 
 static void store_keys(const GpuSort *s, LLVMValueRef at, LLVMValueRef on, const GpuKeys *k) {
+    if (s->by_digits) at = gpu_digit_place(s->f, at);
     for (int i = 0; i < s->parts; i++) gpu_elements_store(s->f, &s->flat[i], at, on, k->part[i]);
 }
 
@@ -133,6 +149,16 @@ static void run_sort_network(const GpuSort *s) {
     gpu_loop_end(f, &m, NULL);
 }
 
+/// Of an odd number of bits, the lowest is an idle one, or one of the index, by which the numbers
+/// are in order already.
+static void run_digit_passes(const GpuSort *s) {
+    Elem key = operand(s->op, 0)->type->elem;
+    int end = key_end(s), first = s->index_bits + gen_sort_key_idle_bits(key);
+    first -= (end - first) % 2;
+    GpuDigitSort d = {s->flat, s->parts, first, end, INT64_C(1) << s->log};
+    gpu_sort_by_digits(s->f, &d);
+}
+
 /* ---- a group of lines ---------------------------------------------------------------------- */
 
 /// Returns the place of register r's element in the group; *on: it is in the group.
@@ -180,7 +206,7 @@ static void move_sorted_operand(const GpuSort *s, const GpuPieces *p, int k, LLV
     GpuFn *f = s->f;
     LLVMValueRef *x = gpu_block(f, operand(s->op, k));
     // The numbers have been read, so the values reuse their room.
-    GpuFlat values = {s->flat[0].base, operand(s->op, k)->type->elem, s->flat[0].count};
+    GpuFlat values = {s->flat[0].base, operand(s->op, k)->type->elem, s->group << s->log};
     gpu_barrier(f);
     for (int64_t r = 0; r < s->registers; r++) {
         if (gpu_always_hole(s->layout, r)) continue;
@@ -198,7 +224,10 @@ static void sort_group(const GpuSort *s, const GpuPieces *p, LLVMValueRef *next)
     LLVMValueRef *at = ctx_array(s->f->ctx, LLVMValueRef, 2 * s->registers);
     LLVMValueRef *on = at + s->registers;
     put_numbers(s, p);
-    run_sort_network(s);
+    if (s->by_digits)
+        run_digit_passes(s);
+    else
+        run_sort_network(s);
     find_sources(s, p, at, on);
     for (int k = 0; k < s->n; k++) {
         int64_t first = k * s->registers;
@@ -209,7 +238,8 @@ static void sort_group(const GpuSort *s, const GpuPieces *p, LLVMValueRef *next)
 /* ---- the op -------------------------------------------------------------------------------- */
 
 /// Chooses the lines that are sorted together. In shared memory each line is contiguous. Each
-/// thread takes the same number of pairs, so a group has at least as many pairs as threads.
+/// thread takes the same number of pairs of a network, so a group has at least as many pairs as
+/// threads.
 static void choose_group(GpuSort *s) {
     const Layout *l = s->layout;
     int64_t length = INT64_C(1) << s->log, stride = length, bytes = 0;
@@ -223,6 +253,8 @@ static void choose_group(GpuSort *s) {
         int elem = elem_bytes(operand(s->op, k)->type->elem);
         if (elem > bytes) bytes = elem;
     }
+    s->group = 1;
+    if (s->by_digits) return;
     int64_t least = ceil_div(2 * (int64_t)s->f->threads, length);
     s->group = GPU_PIECE_BYTES / (bytes * length);
     if (s->group > s->lines) s->group = s->lines;
@@ -233,10 +265,11 @@ static void choose_group(GpuSort *s) {
 /// Allocates the numbers' room, which must also fit values of 8 bytes.
 static void allocate_sort_room(GpuSort *s) {
     GpuFn *f = s->f;
-    int64_t count = s->group << s->log, bytes = 0, at = 0, widest = 0;
+    int64_t values = s->group << s->log, bytes = 0, at = 0, widest = 0;
+    int64_t count = s->by_digits ? gpu_digit_places(values) : values;
     for (int i = 0; i < s->parts; i++) bytes += gpu_elements_bytes(f, part_elem(s, i), count);
     for (int k = 0; k < s->n; k++) {
-        widest = gpu_elements_bytes(f, operand(s->op, k)->type->elem, count);
+        widest = gpu_elements_bytes(f, operand(s->op, k)->type->elem, values);
         if (widest > bytes) bytes = widest;
     }
     LLVMValueRef base = gpu_shared_alloc(f, bytes, 16);
@@ -253,6 +286,9 @@ void gpu_lower_sort(GpuFn *f, Op *op) {
     s.extent = s.layout->extents[s.axis];
     while (INT64_C(1) << s.log < s.extent) s.log++;
     choose_sort_numbers(&s, operand(op, 0)->type->elem);
+    Elem key = operand(op, 0)->type->elem;
+    int bits = gen_sort_key_bits(key) - gen_sort_key_idle_bits(key);
+    s.by_digits = gpu_sorts_by_digits(f, s.log, bits);
     choose_group(&s);
     allocate_sort_room(&s);
     int n = s.n * (int)s.registers;

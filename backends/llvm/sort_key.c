@@ -7,6 +7,14 @@ int gen_sort_key_bits(Elem elem) {
     return elem == EL_F64 ? 64 : 32;
 }
 
+// Keys of narrow floats are bits of f32. The key of NaN is above that of inf without these bits,
+// too.
+int gen_sort_key_idle_bits(Elem elem) {
+    static const int kept[] = {[EL_F16] = 10, [EL_BF16] = 7, [EL_F8E4M3] = 3, [EL_F8E5M2] = 2};
+    int n = elem < (int)(sizeof kept / sizeof *kept) ? kept[elem] : 0;
+    return n ? 23 - n : 0;
+}
+
 /// Floats compare like their bits in sign and magnitude. The magnitude of negatives is flipped.
 static LLVMValueRef float_order(const Gen *g, Elem elem, LLVMValueRef x, bool descending) {
     Elem wide = elem == EL_F64 ? EL_F64 : EL_F32;
