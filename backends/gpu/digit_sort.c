@@ -18,14 +18,6 @@ enum {
     BANK_LOG = 4         // 2^4 places, then a hole
 };
 
-bool gpu_sorts_by_digits(const GpuFn *f, int log, int key_bits) {
-    int64_t length = INT64_C(1) << log, each = length / f->threads;
-    int passes = (key_bits + DIGIT_BITS - 1) / DIGIT_BITS, steps = log * (log + 1) / 2;
-    if (log >= FIELD || length % f->threads || each > MOST_OF_THREAD) return false;
-    if (f->warps > f->target->lanes) return false;
-    return 2 * steps > 5 * passes; // a pass costs as much as 2.5 steps
-}
-
 LLVMValueRef gpu_digit_place(GpuFn *f, LLVMValueRef at) {
     const Gen *g = f->g;
     return gen_add(g, at, LLVMBuildLShr(g->b, at, gpu_i32(f, BANK_LOG), ""));
@@ -33,6 +25,15 @@ LLVMValueRef gpu_digit_place(GpuFn *f, LLVMValueRef at) {
 
 int64_t gpu_digit_places(int64_t length) {
     return length + (length >> BANK_LOG);
+}
+
+bool gpu_sorts_by_digits(const GpuFn *f, int log, int key_bits, int64_t bytes) {
+    int64_t length = INT64_C(1) << log, each = length / f->threads;
+    int passes = (key_bits + DIGIT_BITS - 1) / DIGIT_BITS, steps = log * (log + 1) / 2;
+    if (log >= FIELD || length % f->threads || each > MOST_OF_THREAD) return false;
+    int64_t sums = f->warps * elem_bytes(EL_I64), room = gpu_digit_places(length) * bytes + sums;
+    if (f->warps > f->target->lanes || room > gpu_shared_room(f)) return false;
+    return 2 * steps > 5 * passes; // a pass costs as much as 2.5 steps
 }
 
 /// A thread's numbers in a pass.

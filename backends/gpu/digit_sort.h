@@ -13,8 +13,9 @@ typedef struct GpuDigitSort {
     int64_t length; // a power of two
 } GpuDigitSort;
 
-/// Whether this sort takes fewer steps than a bitonic network of 2^log elements.
-bool gpu_sorts_by_digits(const GpuFn *f, int log, int key_bits);
+/// Whether this sort fits, and takes fewer steps than a bitonic network of 2^log elements.
+/// bytes: of a number.
+bool gpu_sorts_by_digits(const GpuFn *f, int log, int key_bits, int64_t bytes);
 /// Returns the place of element `at` of a line, and of the place after all of them. Elements lie
 /// apart so that threads that read consecutive elements each use different banks.
 LLVMValueRef gpu_digit_place(GpuFn *f, LLVMValueRef at);

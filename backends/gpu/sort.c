@@ -288,7 +288,8 @@ void gpu_lower_sort(GpuFn *f, Op *op) {
     choose_sort_numbers(&s, operand(op, 0)->type->elem);
     Elem key = operand(op, 0)->type->elem;
     int bits = gen_sort_key_bits(key) - gen_sort_key_idle_bits(key);
-    s.by_digits = gpu_sorts_by_digits(f, s.log, bits);
+    int64_t bytes = elem_bytes(s.number) + (s.parts == 2 ? elem_bytes(EL_I32) : 0);
+    s.by_digits = gpu_sorts_by_digits(f, s.log, bits, bytes);
     choose_group(&s);
     allocate_sort_room(&s);
     int n = s.n * (int)s.registers;
