@@ -248,6 +248,7 @@ static void take_vector(Emit *e, void *arg, LLVMValueRef at, int live) {
     LLVMValueRef mask = gen_first_lanes(g, live, s->lanes);
     for (int n = 0; n < s->op->n_operands; n++) {
         const Buffer *b = s->in[n];
+        if (!b) continue;
         LLVMValueRef first = buffer_address(e, b, s->line->at);
         LLVMValueRef apart = gen_same(gen_i64(g, b->strides[s->axis]), s->lanes);
         LLVMValueRef element = LLVMBuildMul(g->b, i, apart, "");
@@ -292,6 +293,7 @@ void lower_sort(Emit *e, Op *op) {
     for (int i = 0; i < s.n_parts; i++)
         s.base[i] = arena_bytes(e, s.length * s.part_bits / 8, &arena[i]);
     for (int i = 0; i < op->n_operands; i++) {
+        if (!value_has_uses(result(op, i))) continue; // often the key
         s.in[i] = buffer_of(e, operand(op, i));
         s.out[i] = result_buffer(e, result(op, i));
     }

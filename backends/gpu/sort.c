@@ -231,7 +231,10 @@ static void sort_group(const GpuSort *s, const GpuPieces *p, LLVMValueRef *next)
     find_sources(s, p, at, on);
     for (int k = 0; k < s->n; k++) {
         int64_t first = k * s->registers;
-        move_sorted_operand(s, p, k, at, on, p->carried + first, next + first);
+        if (value_has_uses(result(s->op, k)))
+            move_sorted_operand(s, p, k, at, on, p->carried + first, next + first);
+        else // often the key
+            memcpy(next + first, p->carried + first, (size_t)s->registers * sizeof *next);
     }
 }
 

@@ -107,14 +107,26 @@ topk_case((0, 9), 3, "float64", True, False)
 topk_case((3, 700), 50, "float64", True, True)
 topk_case((3, 64), 7, "int64", False, False)
 # ---- longer rows
-sort_case((2, 4097), "float32", True, True, True, tune=[{"BN": 4096}, {"BN": 2048}])
-sort_case((5001,), "float16", False, False, False, tune=[{"BN": 2048}])
-sort_case((1, 4200), "int64", True, False, True, tune=[{"BN": 4096}])
-sort_case((2, 4300), "f8e4m3", True, False, True, tune=[{"BN": 4096}])
-topk_case((3, 1025), 50, "float32", True, False, tune=[{"BN": 128, "S": 1}, {"BN": 512, "S": 4}])
-topk_case((2, 3, 1500), 7, "bf16", True, True, tune=[{"BN": 512, "S": 16}])
-topk_case((2, 1300), 1300, "float64", False, True, tune=[{"BN": 512, "S": 4}])
-topk_case((5000,), 4096, "int32", True, False, tune=[{"BN": 1024, "S": 1}])
+sort_case((2, 4097), "float32", True, True, True, tune=[{"BN": 4096, "BT": 64}, {"BN": 2048, "BT": 2048}])
+sort_case((5001,), "float16", False, False, False, view="[::-1]", tune=[{"BN": 2048, "BT": 64}])
+sort_case((1, 4200), "int64", True, False, True, tune=[{"BN": 4096, "BT": 64}])
+sort_case((2, 4300), "f8e4m3", True, False, True, tune=[{"BN": 4096, "BT": 64}])
+topk_case((3, 1025), 50, "float32", True, False, tune=[{"BN": 128, "BM": 128, "S": 1}])
+topk_case((2, 9000), 50, "float32", True, True, tune=[{"BN": 2048, "BM": 512, "S": 4}])
+topk_case((2, 3, 4100), 7, "bf16", True, True, tune=[{"BN": 128, "BM": 128, "S": 16}])
+topk_case((2, 1300), 1300, "float64", False, True, tune=[{"BN": 2048, "BM": 512, "S": 1}])
+topk_case((5000,), 4096, "int32", True, False, tune=[{"BN": 4096, "BM": 128, "S": 1}])
+# Each tile of this row replaces the elements found before.
+rising = np.arange(6000).astype(np.float32)
+case(
+    FILE,
+    "topk_last",
+    {"x": rising, "y": "zeros(9):f32", "at": "zeros(9):i64", "largest": True, "nan_greatest": False},
+    {"y": rising[:-10:-1], "at": np.arange(5999, 5990, -1)},
+    ulps=0,
+    tune=[{"BN": 2048, "BM": 128, "S": 1}, {"BN": 128, "BM": 128, "S": 4}],
+    name="topk_last-rising",
+)
 case(
     FILE,
     "topk_last",

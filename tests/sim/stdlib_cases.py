@@ -258,11 +258,11 @@ DOWN, UP = "descending=true nan_greatest=false ", "descending=false nan_greatest
 case("sort", "sort_last", UP + "x=randn(5,300) at=zeros(5,300):i64 y=same(x)", "BR=1")
 case("sort", "sort_last", DOWN + "x=randn(5,300) at=none y=same(x)", "BR=4")
 case("sort", "sort_last", UP + "x=randn(5,300):f16 at=zeros(5,300):i64 y=same(x)", "BR=1")
-case("sort", "sort_last", DOWN + "x=randn(1,5000):f16 at=zeros(1,5000):i64", "BN=4096")
+case("sort", "sort_last", DOWN + "x=randn(1,5000):f16 at=zeros(1,5000):i64", "BN=4096 BT=64")
 LARGEST = "largest=true nan_greatest=false "
 case("sort", "topk_last", LARGEST + "x=randn(9,170) y=zeros(9,5) at=zeros(9,5):i64")
 case("sort", "topk_last", LARGEST + "x=randn(9,170) y=zeros(9,20) at=zeros(9,20):i64")
-case("sort", "topk_last", LARGEST + "x=randn(2,3000) y=zeros(2,50) at=zeros(2,50):i64", "BN=512 S=4")
+case("sort", "topk_last", LARGEST + "x=randn(2,9000) y=zeros(2,50) at=zeros(2,50):i64", "BN=2048 BM=128 S=4")
 case("sort", "one_hot", "ids=rand(40,hi=9):i32 y=zeros(40,70)")
 case("sort", "bincount", "x=rand(9000,hi=9):i32 count=zeros(300):i32", "B=4096")
 case("sort", "histogram_bins", "x=randn(9000) count=zeros(300):i32 low=-2 high=2", "B=4096")
