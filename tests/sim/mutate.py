@@ -38,8 +38,10 @@ def has_turn(o, kernel):
 
 
 # Unnoticed places by target: (function, name) to their number. docs/inside/simulator.md gives the reasons.
-SORTS = {(f, "tg.barrier"): 1 for f in ("bincount_1", "histogram_bins_1", "sort_last", "topk_last")}
-SHARED = ("bincount_1", "conv_transpose1d", "histogram_bins_1", "linear", "sort_last")
+COUNTS = ("bincount_1", "histogram_bins_1", "sort_last_1", "sort_last_2", "sort_last_4")
+TOPK = {("topk_last", "tg.barrier"): 3}
+SORTS = {(f, "tg.barrier"): 1 for f in (*COUNTS, "topk_last_1")} | TOPK
+SHARED = (*COUNTS, "topk_last_1", "conv_transpose1d", "linear")
 KNOWN = {
     # A barrier before a ring's memory is reused, after a wait for all of its copies. Also a barrier before
     # the next program writes memory that this one reads, with products of the only warpgroup in between.
@@ -47,9 +49,9 @@ KNOWN = {
     | {("attention_varlen", "tg.barrier.1.128"): 1},
     # A barrier before the next program's copies. Another barrier follows these copies.
     "sim:sm_80": SORTS | {("attention_varlen", "tg.barrier"): 2},
-    "sim:gfx942": {(f, "tg.barrier"): 1 for f in ("concat_last", "concat_middle", "topk_last", "conv_transpose2d",
+    "sim:gfx942": {(f, "tg.barrier"): 1 for f in ("concat_last", "concat_middle", "conv_transpose2d",
                                                 "conv_transpose3d")}
-    | {(f, "tg.barrier.shared"): 1 for f in SHARED},
+    | {(f, "tg.barrier.shared"): 1 for f in SHARED} | TOPK,
 }
 
 
