@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Sorts lines of a block in shared memory, by a bitonic network or by digits (digit_sort.h). The
-// sort orders one number for each element. Its upper part is the key, as an integer in the requested
+// Sorts lines of a block in shared memory, by a bitonic network or by digits (digit_sort.h). Either
+// orders one number for each element. Its upper part is the key, as an integer in the requested
 // order (gen_sort_key). Its lower part is the index of the element, which makes the sort stable and
 // tells where each operand's element comes from. Key and index share an i32 or i64 if they fit;
 // otherwise they are an i64 and an i32.
