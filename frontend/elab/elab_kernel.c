@@ -479,8 +479,8 @@ static Builder at_checks(Elab *e) {
     return old;
 }
 
-/// Narrows the bounds of the dims of v. For v = dim or dim - constant the bounds follow directly;
-/// in a longer expression each dim is limited to its present value.
+/// Narrows the bounds of the dims of v. For v = dim, dim - constant or min(dim, constant) the
+/// bounds follow directly; in a longer expression each dim is limited to its present value.
 void kernel_note_bounds(Elab *e, const Value *v, int64_t least, int64_t most) {
     const Op *op = v->def;
     int64_t c;
@@ -492,6 +492,8 @@ void kernel_note_bounds(Elab *e, const Value *v, int64_t least, int64_t most) {
         if (most < d->most) d->most = most;
     } else if (op->code == OP_SUB && const_int(operand(op, 1), &c)) {
         kernel_note_bounds(e, operand(op, 0), least + c, most + c);
+    } else if (op->code == OP_MIN && const_int(operand(op, 1), &c)) {
+        kernel_note_bounds(e, operand(op, 0), least, most < c ? most : INT64_MAX);
     } else if (op->code == OP_CAST) {
         kernel_note_bounds(e, operand(op, 0), least, most);
     } else {
