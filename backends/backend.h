@@ -24,6 +24,7 @@ typedef struct CodeOptions {
     const char *level;   // "host" (NULL), "x86-64-v3" or the label "v3", ...: cpu/cpu_levels.c
     bool check;          // --check
     bool debug;          // debug information
+    bool marks;          // code that tells a profile where it is (tg_env.mark)
     int texts;           // CodeTexts to keep
     const char *name;    // of the function in an object file; NULL: the kernel's name
     Text *notes;         // receives the notes for `explain`, or NULL

@@ -133,6 +133,7 @@ Code *build_code(Build *b, const char *name, int texts, bool load) {
     CodeOptions options = {.level = b->level,
                            .check = b->inst->check,
                            .debug = b->debug,
+                           .marks = b->marks,
                            .texts = texts,
                            .notes = b->notes,
                            .name = name,

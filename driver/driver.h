@@ -69,6 +69,7 @@ typedef struct Build {
     int threads;                   // of the machine for launches; 0: of this machine
     bool tuned;                    // inst->set was tuned for these extents
     bool debug;                    // emit debug information
+    bool marks;                    // emit marks for a profile
     Text *notes;                   // receives the notes of `explain` about the code, or NULL
     PassOptions passes;            // output options of run_passes; seconds may be NULL
 

@@ -36,6 +36,7 @@ enum tg_site_kind {
     TG_SITE_DIVIDE,
     TG_SITE_PRINT,
     TG_SITE_WAIT, // for a signal; its values are the peer and the word's number
+    TG_SITE_MARK, // a part of the code, named by the text, begins (code made for `tegula profile`)
 };
 
 typedef struct tg_env tg_env;
@@ -79,6 +80,9 @@ struct tg_env {
     /// The bytes of workspaces that a launch may use where it can also do without them
     /// (tg_context_set_workspace_limit).
     int64_t (*workspace_limit)(const tg_env *env);
+    /// The worker begins the part of the code that the site names. Only code that is made for a
+    /// profile calls this.
+    void (*mark)(const tg_env *env, const tg_site *site);
 };
 
 /// A compiled kernel.

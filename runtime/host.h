@@ -41,6 +41,63 @@ int tg_host_run(tg_host *host, tg_entry *entry, const tg_slot *args, tg_print *p
 int tg_host_run_on(tg_host *host, tg_entry *entry, const tg_slot *args, tg_image *image, int device,
                    void *stream, tg_print *print, void *user, tg_failure *failure);
 
+/* ---- record.c: the record of one launch ------------------------------------------------------ */
+
+/// A part of the code that a worker ran: those of one mark (TG_SITE_MARK).
+typedef struct tg_part_time {
+    const tg_site *site;
+    int64_t ns, times; // without the parts that began meanwhile
+} tg_part_time;
+/// A task of a phase, or (site) a part of one. Times are of CLOCK_MONOTONIC, in ns.
+typedef struct tg_span {
+    int64_t from, to, task;
+    const tg_site *site; // NULL: the whole task
+    int32_t phase;
+} tg_span;
+/// A call of tg_env.parallel_for or of tg_env.dispatch. site: of the first mark in it, or NULL.
+typedef struct tg_phase_time {
+    int64_t from, to, tasks;
+    const tg_site *site;
+} tg_phase_time;
+/// A mark of device code, in the order of writing. `at` is the device's clock, in ns.
+typedef struct tg_device_mark {
+    const tg_site *site;
+    int64_t at, program;
+    int32_t phase;
+} tg_device_mark;
+
+enum { TG_RECORD_PARTS = 256, TG_RECORD_PHASES = 256 };
+/// The record of a worker: 0 is the host side of the kernel, the others run tasks.
+typedef struct tg_worker_record {
+    tg_span *spans;
+    size_t capacity, n_spans; // n_spans also counts spans that did not fit
+    int64_t tasks, busy;      // number and ns of tasks
+    tg_part_time parts[TG_RECORD_PARTS];
+    int n_parts, current; // current: the part that runs, or -1
+    int64_t since;
+    tg_span now;          // of the task that runs
+    const tg_site *first; // of the marks in the phase
+} tg_worker_record;
+/// The record of a launch.
+typedef struct tg_record {
+    int64_t from, to;
+    int n_workers; // those in `workers`
+    int n_phases;  // also counts phases that did not fit
+    tg_phase_time phases[TG_RECORD_PHASES];
+    tg_device_mark *marks;
+    size_t mark_capacity, n_marks; // n_marks also counts marks that did not fit
+    bool marks_lost;               // the device's buffer was full
+    tg_worker_record *workers;
+} tg_record;
+
+/// Makes a record for launches on a host of that many threads, with room for that many spans of
+/// each worker and marks of a device. NULL: out of memory.
+tg_record *tg_record_create(int threads, size_t spans, size_t marks);
+void tg_record_destroy(tg_record *record);
+/// Later launches of the host are recorded there, each instead of the one before; NULL: they are
+/// not recorded.
+void tg_host_record(tg_host *host, tg_record *record);
+
 /* ---- several ranks --------------------------------------------------------------------------- */
 
 struct tg_comm;

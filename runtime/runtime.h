@@ -42,7 +42,8 @@ typedef struct rt_worker {
     void *arena;
     int64_t arena_bytes;
     tg_failure failure;
-    bool told; // failure.text already names the memory that is missing
+    bool told;                // failure.text already names the memory that is missing
+    tg_worker_record *record; // NULL: not recorded
 } rt_worker;
 
 /// An argument as code takes it. Strides and extents are those after packs are merged.
@@ -75,6 +76,7 @@ struct rt_launcher {
     void (*print)(void *user, const char *text);
     void *print_user;
     rt_block *blocks, **next_block; // workspaces, reused by later launches
+    tg_record *record;              // of the launch, or NULL
     uint32_t counter;               // tg_env.counter of launches without a driver
     pthread_mutex_t failing;        // orders failures of several tasks
     uint16_t types[TG_MAX_TYPES];   // of the type parameters: code << 8 | bits; 0: not settled
@@ -90,6 +92,23 @@ void rt_launcher_destroy(rt_launcher *launcher);
 /// the image is loaded, from run to run.
 int rt_launcher_run(rt_launcher *launcher, tg_entry *entry, const tg_slot *args, tg_image *image,
                     int device, rt_loaded *at, void *stream);
+
+/* ---- record.c ------------------------------------------------------------------------------ */
+
+/// Lets the launcher's launches be recorded, or no longer (NULL).
+void rt_record_attach(rt_launcher *l, tg_record *record);
+/// Enclose a launch.
+void rt_record_begin(tg_record *record);
+void rt_record_end(tg_record *record);
+/// Enclose a phase on the host side. rt_record_phase returns its number.
+int rt_record_phase(rt_launcher *l, int64_t tasks);
+void rt_record_phase_end(rt_launcher *l, int phase);
+/// Runs a task of a phase and records it.
+int32_t rt_record_task(rt_worker *w, tg_task *task, void *context, int64_t number, int phase);
+/// See tg_env.mark.
+void rt_record_mark(const tg_env *env, const tg_site *site);
+/// Adds a mark of device code; values: the clock.
+void rt_record_device_mark(rt_launcher *l, const tg_site *site, int64_t program, uint64_t at);
 
 /* ---- cuda_launch.c ------------------------------------------------------------------------- */
 

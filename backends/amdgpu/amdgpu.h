@@ -46,7 +46,7 @@ typedef struct Expand {
 /// The function named by the column `amdgcn` of portable.def.
 typedef void AmdEmit(Expand *x);
 AmdEmit amd_thread_count, amd_cta_count, amd_lane_id, amd_warp_id, amd_shared_base, amd_address;
-AmdEmit amd_load, amd_store, amd_barrier, amd_warp_sync, amd_fence, amd_trap, amd_atomic,
+AmdEmit amd_load, amd_store, amd_barrier, amd_warp_sync, amd_fence, amd_trap, amd_clock, amd_atomic,
     amd_atomic_cas;                                   // memory.c
 AmdEmit amd_signal, amd_wait_word;                    // signals.c
 AmdEmit amd_load_buffer, amd_store_buffer;            // buffer_access.c

@@ -83,8 +83,11 @@ static void compile_amd(Ctx *ctx, void *arg) {
     if (!gpu) ice(ctx, (Loc){0}, "no GPU %s", o->level);
     Gen *g = gen_create(ctx, "device");
     g->strip = o->strip;
-    GpuOptions options = {
-        .target = o->level, .check = o->check, .debug = o->debug, .notes = o->notes};
+    GpuOptions options = {.target = o->level,
+                          .check = o->check,
+                          .debug = o->debug,
+                          .marks = o->marks,
+                          .notes = o->notes};
     double start = gpu_seconds();
     const GpuCode *code = gpu_lower(g, job->ir, job->module, &options);
     note_shared_bytes(g, code);

@@ -101,6 +101,7 @@ static const struct {
     {"warp_sync", amd_warp_sync},
     {"fence", amd_fence},
     {"trap", amd_trap},
+    {"clock", amd_clock},
     {"atomic", amd_atomic},
     {"atomic_cas", amd_atomic_cas},
     {"signal", amd_signal},

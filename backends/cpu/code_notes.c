@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Notes for `tegula explain`: a line for each loop nest and each loop of products.
+// Notes for `tegula explain`: a line for each loop nest and each loop of products. Marks for
+// `tegula profile`: a call of the runtime where each of them begins.
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -50,21 +51,29 @@ static void add_root(Text *t, const Root *r) {
     }
 }
 
+void code_mark(Emit *e, const Op *op, const char *text) {
+    if (!e->cpu->marks) return;
+    if (!op) op = e->cpu->kernel;
+    LLVMValueRef args[2] = {e->env, make_site(e, op, TG_SITE_MARK, text, "", 0)};
+    env_call(e, ENV_MARK, 2, args);
+}
+
 void code_note_nest(Emit *e, const Nest *n) {
-    Text *t = e->cpu->notes;
-    if (!t) return;
-    begin_note(e, op_of(&n->roots.data[0]));
-    text_add(t, "loops over ");
-    if (n->space->rank == 0) text_add(t, "one element");
-    add_type_extents(t, n->space);
-    if (n->lanes) text_add(t, ", vectors of %d along axis %d", n->lanes, n->vector);
+    if (!e->cpu->notes && !e->cpu->marks) return;
+    Text t = {.ctx = e->ctx};
+    text_add(&t, "loops over ");
+    if (n->space->rank == 0) text_add(&t, "one element");
+    add_type_extents(&t, n->space);
+    if (n->lanes) text_add(&t, ", vectors of %d along axis %d", n->lanes, n->vector);
     int places = 1;
     for (int i = 0; i < n->n_axes; i++) places *= n->axes[i].tile;
-    if (places > 1) text_add(t, ", %d at once", places);
-    text_add(t, ": ");
+    if (places > 1) text_add(&t, ", %d at once", places);
+    text_add(&t, ": ");
     for (int i = 0; i < n->roots.n; i++) {
-        if (i) text_add(t, ", ");
-        add_root(t, &n->roots.data[i]);
+        if (i) text_add(&t, ", ");
+        add_root(&t, &n->roots.data[i]);
     }
-    text_add(t, "\n");
+    const Op *op = op_of(&n->roots.data[0]);
+    note(e, op, "%s", t.data);
+    code_mark(e, op, t.data);
 }

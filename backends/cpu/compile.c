@@ -21,6 +21,7 @@ _Static_assert(offsetof(tg_env, workspace) == ENV_WORKSPACE * sizeof(void *) &&
                    offsetof(tg_env, comm) == ENV_COMM * sizeof(void *) &&
                    offsetof(tg_env, counter) == ENV_COUNTER * sizeof(void *) &&
                    offsetof(tg_env, workspace_limit) == ENV_WORKSPACE_LIMIT * sizeof(void *) &&
+                   offsetof(tg_env, mark) == ENV_MARK * sizeof(void *) &&
                    sizeof(tg_env) == ENV_FIELDS * sizeof(void *),
                "the functions of tg_env stand in the order of ENV_*");
 _Static_assert(sizeof(tg_slot) == 24 && sizeof(tg_site) == 48, "as declared below");
@@ -49,6 +50,7 @@ static void declare_abi(Cpu *c) {
     c->env_fn[ENV_TENSORMAP] = function_type(i32, 6, (LLVMTypeRef[]){p, p, p, p, p, p});
     c->env_fn[ENV_COUNTER] = function_type(p, 1, &p);
     c->env_fn[ENV_WORKSPACE_LIMIT] = function_type(i64, 1, &p);
+    c->env_fn[ENV_MARK] = function_type(g->void_, 2, (LLVMTypeRef[]){p, p});
 }
 
 static void set_attribute(Cpu *c, LLVMValueRef fn, const char *name) {
@@ -151,6 +153,11 @@ static LLVMValueRef ok_status(const Gen *g) {
     return LLVMConstInt(g->i32, 0, false);
 }
 
+static const char *task_names(const Op *launch) {
+    const char *names = op_str(launch, A_LOOP_NAMES);
+    return names ? names : "";
+}
+
 /// Emits the task function of a launch. `slots` receives the contents of its context.
 static LLVMValueRef emit_task_function(Emit *host, Op *launch, Transfer *t, int64_t *arena) {
     Cpu *c = host->cpu;
@@ -170,6 +177,7 @@ static LLVMValueRef emit_task_function(Emit *host, Op *launch, Transfer *t, int6
     for (int i = 0; i < capture.values.n; i++) transfer_value(t, capture.values.data[i]);
     Region *body = launch->regions[0];
     bind_scalar(e, body->args[0], LLVMGetParam(fn, 2));
+    code_mark(e, launch, ctx_format(e->ctx, "programs %s", task_names(launch)));
     plan_function(e, body);
     emit_ops(e, body);
     arena_end(e);
@@ -294,6 +302,7 @@ static Cpu *cpu_new(const CpuJob *job, Gen *g, const Op *kernel) {
     c->ir = job->ir;
     c->check = job->options->check;
     c->fill = backend_fills();
+    c->marks = job->options->marks;
     c->notes = job->options->notes;
     c->kernel = kernel;
     c->name = job->options->name ? job->options->name : op_str(kernel, A_NAME);

@@ -401,19 +401,22 @@ static const char *panel_text(const Panel *p, const Keeper *k, bool direct) {
                        : "packed";
 }
 
-static void note_contract(const Contraction *c, const Op *op, const Strips *s, bool direct) {
+static const char *note_contract(const Contraction *c, const Op *op, const Strips *s, bool direct) {
     static const char *const engines[] = {"multiply-adds", "pairs of 16-bit products",
                                           "dot instructions", "AMX tiles"};
     const char *elem = elem_info[c->kind->packed].name;
     bool tiles = c->kind->engine == DOT_TILES;
     int64_t rows = tiles ? 2 * TILE_SIDE : c->tile_rows.size[0];
     int64_t columns = tiles ? 2 * TILE_SIDE : c->tile_vectors.size[0] * c->lanes;
-    note(c->e, op,
-         "products %lld x %lld by steps of %lld: %s in %s, %lld x %lld in registers, %lld of k a "
-         "strip; A %s; B %s",
-         (long long)c->rows, (long long)c->columns, (long long)c->step, engines[c->kind->engine],
-         elem, (long long)rows, (long long)columns, (long long)s->length,
-         panel_text(&c->pa, &s->a, direct), panel_text(&c->pb, &s->b, false));
+    const char *text = ctx_format(
+        c->e->ctx,
+        "products %lld x %lld by steps of %lld: %s in %s, %lld x %lld in registers, %lld of k a "
+        "strip; A %s; B %s",
+        (long long)c->rows, (long long)c->columns, (long long)c->step, engines[c->kind->engine],
+        elem, (long long)rows, (long long)columns, (long long)s->length,
+        panel_text(&c->pa, &s->a, direct), panel_text(&c->pb, &s->b, false));
+    note(c->e, op, "%s", text);
+    return text;
 }
 
 /// Selects the rows of A: in place or in the panel.
@@ -434,7 +437,7 @@ void lower_contract(Emit *e, Op *op) {
     c.pb = panel_new(&c, op, &s, true, &s.b);
 
     bool direct = amx_direct_possible(e, op, &c.a, c.kind) && part_of_direct(&c, op);
-    note_contract(&c, op, &s, direct);
+    const char *products = note_contract(&c, op, &s, direct);
     if (c.from_zero && !s.count) fill_where_empty(&c, &s);
     Loop *l = loop_begin(e, s.lo, s.hi, s.length, "strip");
     if (c.from_zero) c.fresh = LLVMBuildICmp(g->b, LLVMIntEQ, l->iv, s.lo, "");
@@ -443,10 +446,12 @@ void lower_contract(Emit *e, Op *op) {
     c.skip_b = choose_strip_panel(e, &s, &s.b, l->iv, &c.pb);
     if (direct) c.direct = amx_direct_strip(e, op, &c.a, part_of_direct(&c, op), l->iv, end);
     if (direct) c.skip_a = c.direct.holds;
+    code_mark(e, op, "packs the operands of products");
     pack_strip(&c, r, l->iv, end);
     if (direct) choose_a_rows(&c);
     c.units = units_between(&c, op, l->iv, end);
     pad_panels(&c);
+    code_mark(e, op, products);
     emit_all_tiles(&c);
     loop_end(e, l, NULL);
     if (s.a.kept) panel_cache_end(e, &s.a.keys);

@@ -46,10 +46,11 @@ struct Cpu {
     const char *name; // of the entry function
     bool check;       // --check
     bool fill;        // freed memory is filled with FILL_BYTE (docs/use/debugging.md)
+    bool marks;       // tell a profile which loops run (code_notes.c)
     Text *notes;      // for `explain`, or NULL (code_notes.c)
     const Op *kernel;
     LLVMTypeRef slot, env, site; // structures of runtime/abi.h
-    LLVMTypeRef env_fn[11];      // types of the functions in tg_env
+    LLVMTypeRef env_fn[12];      // types of the functions in tg_env
     LLVMTypeRef task_fn;
     int n_tasks;
     int n_scopes, next_scope; // alias scopes (memory.c)

@@ -189,6 +189,7 @@ enum {
     ENV_COMM, // not a function: a tg_comm_calls
     ENV_COUNTER,
     ENV_WORKSPACE_LIMIT,
+    ENV_MARK,
     ENV_FIELDS
 };
 LLVMValueRef env_call(Emit *e, int index, int n, LLVMValueRef *args);
@@ -309,10 +310,14 @@ void nest_body(Emit *e, Nest *n);
 /// Lists the places of the current tile, in the order of the axes. Returns their number.
 int nest_places(Emit *e, Nest *n, Place *places);
 
-/* ---- code_notes.c: for `explain` ------------------------------------------------------------ */
+/* ---- code_notes.c: for `explain` and `profile` ---------------------------------------------- */
 
 /// Adds a line about the code of op. Does nothing if no notes are requested.
 void note(Emit *e, const Op *op, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/// Tells a profile that the code of op, which the text describes, begins here. Does nothing if no
+/// marks are requested.
+void code_mark(Emit *e, const Op *op, const char *text);
+/// Adds the note and the mark of a nest.
 void code_note_nest(Emit *e, const Nest *n);
 
 /* ---- shape.c: axis, lanes and tiles of a nest ---------------------------------------------- */

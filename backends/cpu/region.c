@@ -126,6 +126,13 @@ static bool wants_pending(Emit *e, const Op *op) {
     return false;
 }
 
+/// Whether the op is one loop, or a few, that make a block.
+static bool makes_block(const Op *op) {
+    if (op->n_regions || !op->n_results) return false;
+    const Type *t = result(op, 0)->type;
+    return ty_is_block(t) && t->rank > 0;
+}
+
 static void emit_op(Emit *e, Op *op) {
     debug_at(e, op);
     if (wants_pending(e, op)) nest_flush(e);
@@ -136,6 +143,7 @@ static void emit_op(Emit *e, Op *op) {
     } else if (alone[op->code]) {
         nest_flush(e);
         debug_at(e, op);
+        if (makes_block(op)) code_mark(e, op, op_info[op->code].name);
         alone[op->code](e, op);
     } else {
         ice(e->ctx, op->loc, "the CPU back end has no %s", op_info[op->code].name);

@@ -38,7 +38,7 @@ const tg_device_function *gpu_functions(Ctx *ctx, const GpuCode *code) {
                                       .cluster = k->cluster,
                                       .shared_bytes = (int32_t)k->shared_bytes,
                                       .n_args = k->n_args,
-                                      .flags = (k->faults ? TG_DEVICE_FAULTS : 0) |
+                                      .flags = (k->records ? TG_DEVICE_FAULTS : 0) |
                                                (k->early ? TG_DEVICE_EARLY : 0) | k->again,
                                       .together = k->together};
     }

@@ -108,12 +108,30 @@ static LLVMValueRef fault_value_bits(GpuFn *f, Elem elem, LLVMValueRef x) {
 
 /// Writes a whole record in the thread that is on.
 static void record_values(GpuFn *f, int site, LLVMValueRef on, int n, LLVMValueRef *values) {
+    bool fails = ((const tg_site *)f->code->sites.data[site])->kind != TG_SITE_MARK;
     FaultWriter r = {.site = site, .n = n, .on = on};
     LLVMValueRef at = claim_record(f, &r, on);
     r.words = words_at(f, at);
     on = gen_and(f->g, on, has_record_room(f, &r, at));
-    store_head(f, &r, on, true);
+    store_head(f, &r, on, fails);
     for (int i = 0; i < n; i++) store_record_word(f, &r, gpu_i32(f, HEAD_WORDS + i), on, values[i]);
+}
+
+/* ---- marks --------------------------------------------------------------------------------- */
+
+void gpu_mark(GpuFn *f, const Op *op, const char *text) {
+    if (!f->options->marks) return;
+    const GpuRole *role = f->role;
+    if (role) text = ctx_format(f->ctx, "%s: %s", role->name, text);
+    LLVMValueRef first = gpu_i32(f, role ? role->first : 0);
+    LLVMValueRef on = LLVMBuildICmp(f->g->b, LLVMIntEQ, f->cluster_thread, first, "");
+    LLVMValueRef now = gpu_call(f, "tg.clock", 0);
+    record_values(f, gpu_add_site(f, op, TG_SITE_MARK, text, "u", 0), on, 1, &now);
+}
+
+void gpu_mark_loop(GpuFn *f, const Op *loop, const char *text) {
+    enum { MARKED_DEPTH = 2 }; // marks of deeper loops would take longer than their iterations
+    if (f->loops < MARKED_DEPTH) gpu_mark(f, loop, text);
 }
 
 /* ---- operands as values -------------------------------------------------------------------- */

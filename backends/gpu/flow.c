@@ -206,6 +206,7 @@ void gpu_lower_for(GpuFn *f, Op *op) {
     Region *r = op->regions[0];
     FlatRegisters init = {0}, next = {0};
     flatten_operands(f, op, 2, op->n_results, &init);
+    gpu_mark_loop(f, op, "loop");
     CtaMeetings meetings = meetings_in(f, op);
     GpuShared before = enter_loop(f, op, &meetings);
     GpuLoop l = gpu_loop(f, gpu_scalar(f, operand(op, 0)), gpu_scalar(f, operand(op, 1)),
@@ -219,12 +220,14 @@ void gpu_lower_for(GpuFn *f, Op *op) {
     gpu_loop_end(f, &l, next.data);
     leave_loop(f, &before, &meetings);
     bind_results(f, op, l.phi);
+    gpu_mark_loop(f, op, "after the loop");
 }
 
 void gpu_lower_while(GpuFn *f, Op *op) {
     Gen *g = f->g;
     FlatRegisters init = {0}, next = {0};
     flatten_operands(f, op, 0, op->n_results, &init);
+    gpu_mark_loop(f, op, "loop");
     CtaMeetings meetings = meetings_in(f, op);
     GpuShared before = enter_loop(f, op, &meetings);
     LLVMBasicBlockRef head = append_block(f, "head"), from = current_block(f);
@@ -251,6 +254,7 @@ void gpu_lower_while(GpuFn *f, Op *op) {
     gpu_shared_join(f, &at_exit);
     leave_loop(f, &before, &meetings);
     bind_results(f, op, phi);
+    gpu_mark_loop(f, op, "after the loop");
 }
 
 void gpu_lower_if(GpuFn *f, Op *op) {

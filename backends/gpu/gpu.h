@@ -12,6 +12,7 @@ typedef struct GpuOptions {
     const char *target; // "sm_90a"
     bool check;         // --check
     bool debug;         // debug information
+    bool marks;         // record the time at which parts of the code begin (effects.c)
     Text *notes;        // receives the reasons for barriers, a line each; or NULL
 } GpuOptions;
 
@@ -21,7 +22,8 @@ typedef struct GpuKernel {
     int threads, cluster, n_args;
     int together;         // CTAs (one program each) in a cluster that shares copies; 0: no cluster
     int64_t shared_bytes; // dynamic shared memory
-    bool faults;          // has the hidden last parameter
+    bool faults;          // its asserts, checks and prints write records
+    bool records;         // has the hidden last parameter, for faults or marks
     bool early;           // has code that waits for the preceding kernel
     int again;            // later launches may skip its host code: flags of tg_device_flags
 } GpuKernel;

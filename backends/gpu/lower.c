@@ -279,7 +279,7 @@ static void bind_params(GpuFn *f) {
             gpu_set_scalar(f, v, gen_from_memory(f->g, v->type->elem, x));
     }
     f->kernel->n_args = next;
-    if (f->kernel->faults) f->faults = LLVMGetParam(f->fn, (unsigned)next);
+    if (f->kernel->records) f->faults = LLVMGetParam(f->fn, (unsigned)next);
     find_classes(f);
 }
 
@@ -306,7 +306,7 @@ static void declare_device(GpuFn *f) {
     ParamTypes types = {0};
     GpuKernel *k = f->kernel;
     for (int i = 1; i < r->n_args; i++) flatten_type(f, r->args[i]->type, &types);
-    if (k->faults) vec_push(f->ctx, &types, global_pointer(f->g));
+    if (k->records) vec_push(f->ctx, &types, global_pointer(f->g));
     LLVMTypeRef type = LLVMFunctionType(f->g->void_, types.data, (unsigned)types.n, false);
     f->fn = LLVMAddFunction(f->g->module, k->name, type);
     add_function_attribute(f, "tg.maxntid", ctx_format(f->ctx, "%d,1,1", k->threads));
@@ -473,12 +473,15 @@ static void lower_device(Gen *g, Ir *ir, const Op *device, const GpuOptions *opt
                              .together = gpu_shares_copies(device) ? GPU_PAIR : 0,
                              .early = is_early(device, f->target),
                              .faults = has_faults(device, options)};
+    f->kernel->records = f->kernel->faults || options->marks;
     f->any_far = f->kernel->cluster > 1;
     f->started = !f->any_far;
     check_registers(f);
     declare_device(f);
     begin_device(f);
+    gpu_mark(f, device, "program");
     gpu_versions(f);
+    gpu_mark(f, device, GPU_MARK_END);
     LLVMBuildRetVoid(g->b);
     gpu_drop_barriers(f);
     gpu_sink(f);

@@ -63,7 +63,8 @@ typedef struct GpuStretch {
 
 /// The role whose code is being emitted: its threads, and their barrier.
 typedef struct GpuRole {
-    int barrier, threads;
+    int barrier, threads, first; // first: the number of its first thread
+    const char *name;
 } GpuRole;
 
 /// A function under construction.
@@ -132,6 +133,13 @@ LLVMValueRef *gpu_new_block(GpuFn *f, const Value *v);
 /// Returns the layout of a block, which must have one.
 const Layout *gpu_layout(GpuFn *f, const Value *v);
 LLVMTypeRef gpu_type(GpuFn *f, const Value *v); // of a register
+
+/// Records the time at which the code of op, which the text describes, begins (effects.c). The
+/// first thread of the current role does. Does nothing if no marks are requested.
+void gpu_mark(GpuFn *f, const Op *op, const char *text);
+#define GPU_MARK_END "end"
+/// The same before or after a loop, unless it is deep inside other loops.
+void gpu_mark_loop(GpuFn *f, const Op *loop, const char *text);
 
 /// Returns the warps of a CTA, including those of all roles.
 int gpu_warps_of_all(const Op *device);

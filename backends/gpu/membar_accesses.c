@@ -68,6 +68,7 @@ static const FnRole fn_roles[] = {
     {"tg.fence.", ROLE_FENCE, 0},
     {"tg.nv.depends", ROLE_NONE, 0}, // each thread waits for earlier launches itself
     {"tg.trap", ROLE_NONE, 0},
+    {"tg.clock", ROLE_NONE, 0},
     {"tg.warp.sync", ROLE_MEETS, 0},
     {"tg.cluster.", ROLE_NONE, 0},
     {"llvm.", ROLE_NONE, 0},

@@ -28,15 +28,31 @@ static LLVMValueRef warp_below(GpuFn *f, int warp) {
     return LLVMBuildICmp(f->g->b, LLVMIntULT, gpu_uniform_warp(f), gpu_i32(f, warp), "");
 }
 
+static void find_product(Op *op, void *arg) {
+    *(bool *)arg |= op->code == OP_MMA_START || op->code == OP_DOT;
+}
+
+/// "copies" or "products 1": the name of a role in profiles.
+static const char *role_name(GpuFn *f, const Region *r, int i) {
+    bool products = false;
+    for_each_op(op, r) op_walk_pre(op, find_product, &products);
+    return ctx_format(f->ctx, "%s %d", products ? "products" : "copies", i);
+}
+
 static void lower_role(GpuFn *f, const Op *roles, int i) {
     int warps = (int)op_ints(roles, A_ROLE_WARPS)->ints[i], first = role_first_warp(roles, i);
-    GpuRole role = {.barrier = 1 + i, .threads = warps * f->target->lanes};
+    GpuRole role = {.barrier = 1 + i,
+                    .threads = warps * f->target->lanes,
+                    .first = first * f->target->lanes,
+                    .name = role_name(f, roles->regions[i], i)};
     bool idle = first + warps < role_first_warp(roles, i + 1);
     GpuIf busy;
     set_registers(f, roles, i);
     if (idle) busy = gpu_if(f, warp_below(f, first + warps));
     f->role = &role;
+    gpu_mark(f, roles, "role");
     gpu_region(f, roles->regions[i]);
+    gpu_mark(f, roles, GPU_MARK_END);
     f->role = NULL;
     if (!idle) return;
     gpu_else(f, &busy);

@@ -144,7 +144,11 @@ static void compile_nvidia(Ctx *ctx, void *arg) {
     int ptx = codegen == NV_AUTO || codegen == NV_NVPTX ? LLVM_PTX : NVVM_PTX;
     bool linked = o->machine && o->driver && nv_link_available(ptx, o->driver);
     NvDeviceOptions options = {
-        .gpu = {.target = o->level, .check = o->check, .debug = o->debug, .notes = o->notes},
+        .gpu = {.target = o->level,
+                .check = o->check,
+                .debug = o->debug,
+                .marks = o->marks,
+                .notes = o->notes},
         .compile = {.codegen = codegen, .driver = linked ? 0 : o->driver},
         .keep_llvm = o->texts & TEXT_LLVM,
         .strip = o->strip,

@@ -2,9 +2,11 @@
 // Conversions are bit-exact. Approximations are computed in double and rounded, so they are more
 // accurate than any device's.
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/gpu/gpu.h"
 #include "backends/sim/machine.h"
 #include "ir/eval.h"
 
@@ -232,6 +234,17 @@ void handle_renew(SimLane *lane, const SimSite *site, char *frame) {
 void handle_policy(SimLane *lane, const SimSite *site, char *frame) {
     (void)lane;
     RESULT(uint64_t, frame, site) = 0;
+}
+
+/// The host's time, later at each call.
+void handle_clock(SimLane *lane, const SimSite *site, char *frame) {
+    static _Atomic int64_t last;
+    (void)lane;
+    int64_t now = (int64_t)(gpu_seconds() * 1e9), before = atomic_load(&last);
+    do {
+        if (now <= before) now = before + 1;
+    } while (!atomic_compare_exchange_weak(&last, &before, now));
+    RESULT(uint64_t, frame, site) = (uint64_t)now;
 }
 
 /* ---- two in a register --------------------------------------------------------------------- */

@@ -62,7 +62,7 @@ static void describe_params(Ctx *ctx, SimImage *image, const Op *device, const G
         }
         if (t->kind == TK_DESC || t->kind == TK_TENSOR) all[n++] = p;
     }
-    if (kernel->faults) all[n++] = (SimParam){.arg = next, .bits = -1};
+    if (kernel->records) all[n++] = (SimParam){.arg = next, .bits = -1};
     int function = sim_find(image, kernel->name);
     if (function >= 0) sim_describe(ctx, image, function, all, n);
 }
@@ -97,7 +97,8 @@ static void compile_sim(Ctx *ctx, void *arg) {
     const CodeOptions *o = job->options;
     Gen *g = gen_create(ctx, "device");
     g->strip = o->strip;
-    GpuOptions options = {.target = o->level, .check = o->check, .debug = true, .notes = o->notes};
+    GpuOptions options = {
+        .target = o->level, .check = o->check, .debug = true, .marks = o->marks, .notes = o->notes};
     double start = gpu_seconds();
     const GpuCode *code = gpu_lower(g, job->ir, job->module, &options);
     double lowered = gpu_seconds();

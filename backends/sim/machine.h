@@ -447,7 +447,7 @@ PrepareSite prepare_shuffle, prepare_vote, prepare_redux;
 // arithmetic.c
 LaneHandler handle_approx, handle_cvt_bf16, handle_cvt_f32_bf16, handle_cvt_x2, handle_cvt_tf32,
     handle_cvt_f8x2, handle_cvt_f16x2_f8x2, handle_cvt_int, handle_fma_bf16, handle_minmax_x2,
-    handle_mulhi, handle_ctz, handle_renew, handle_policy;
+    handle_mulhi, handle_ctz, handle_renew, handle_policy, handle_clock;
 PrepareSite prepare_approx, prepare_cvt, prepare_int, prepare_minmax;
 static inline uint32_t bits_of_float(float x) {
     uint32_t u;

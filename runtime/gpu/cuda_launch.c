@@ -215,6 +215,17 @@ static int32_t fail_too_many(rt_gpu *g, const tg_device_function *f, int64_t pro
                                     f->name, programs, most));
 }
 
+/// Calls a function of an image that is no driver's. It has ended on return, so it is a phase.
+static int32_t call_image(const tg_env *env, int32_t function, int64_t programs,
+                          void *const *args) {
+    rt_launcher *l = gpu_launcher(env);
+    const tg_image *image = l->gpu.image;
+    int phase = l->record ? rt_record_phase(l, programs) : 0;
+    int32_t status = image->dispatch(image, env, function, programs, args);
+    if (l->record) rt_record_phase_end(l, phase);
+    return status;
+}
+
 int32_t rt_env_dispatch(const tg_env *env, int32_t function, int64_t programs, void *const *args) {
     rt_gpu *g = &gpu_launcher(env)->gpu;
     void *hidden;
@@ -227,7 +238,7 @@ int32_t rt_env_dispatch(const tg_env *env, int32_t function, int64_t programs, v
     if (f->flags & TG_DEVICE_FAULTS && !(args = with_faults(g, f, args, &hidden)))
         return TG_RUN_DEVICE;
     if (!g->device && env->comm) return g->call(env, g->image, function, programs, args);
-    if (!g->device) return g->image->dispatch(g->image, env, function, programs, args);
+    if (!g->device) return call_image(env, function, programs, args);
     bool runs = true;
     if (g->comm && g->observer->before(g->comm, g, &runs)) return TG_RUN_DEVICE;
     if (!runs) return TG_RUN_OK;
@@ -403,14 +414,17 @@ static int32_t report_faults(rt_launcher *l, const tg_faults *f) {
     for (int i = 0; i < n; i++) {
         const tg_site *site = image->sites[(uint32_t)words[records[i].at]];
         const uint64_t *values = words + records[i].at + 2;
-        if (site->kind == TG_SITE_PRINT)
+        if (site->kind == TG_SITE_MARK)
+            rt_record_device_mark(l, site, records[i].program, values[0]);
+        else if (site->kind == TG_SITE_PRINT)
             env->print(env, site, values);
         else if (!status)
             status = env->fail(env, site, values);
     }
     free(records);
     const tg_options *hooks = &l->context->hooks;
-    if (f->used > RT_FAULT_WORDS && hooks->log)
+    if (f->used > RT_FAULT_WORDS && l->record) l->record->marks_lost = true;
+    if (f->used > RT_FAULT_WORDS && !l->record && hooks->log)
         hooks->log(hooks->user, "the launch printed more than its buffer holds");
     if (f->failed && !status)
         status =

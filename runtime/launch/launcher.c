@@ -116,6 +116,7 @@ typedef struct TaskPhase {
     _Atomic int64_t next;
     _Atomic int64_t failed; // the lowest number of a failed task, or n
     int32_t status;         // of this task
+    int number;             // of the phase, in a record
     tg_failure *failure;    // receives its message
 } TaskPhase;
 
@@ -131,6 +132,13 @@ static void keep_least_failure(TaskPhase *p, int64_t task, int32_t status,
     pthread_mutex_unlock(&p->launcher->failing);
 }
 
+static inline int32_t run_task(rt_worker *w, tg_task *task, void *context, int64_t number,
+                               int phase) {
+    if (w->launcher->comm) return rt_comm_task(&w->env, task, context, number, w->arena);
+    if (w->record) return rt_record_task(w, task, context, number, phase);
+    return task(&w->env, context, number, w->arena);
+}
+
 /// Takes tasks in ascending order, until none is left or the next one is above a failed task. So
 /// the failure that is reported is that of the lowest failing task.
 static void run_phase_tasks(void *job, int index) {
@@ -139,9 +147,7 @@ static void run_phase_tasks(void *job, int index) {
     for (;;) {
         int64_t task = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed);
         if (task >= atomic_load_explicit(&p->failed, memory_order_relaxed)) break;
-        int32_t status = p->launcher->comm
-                             ? rt_comm_task(&w->env, p->task, p->context, task, w->arena)
-                             : p->task(&w->env, p->context, task, w->arena);
+        int32_t status = run_task(w, p->task, p->context, task, p->number);
         if (status) keep_least_failure(p, task, status, &w->failure);
     }
 }
@@ -159,12 +165,25 @@ static void run_task_phase(TaskPhase *p, int workers) {
 }
 
 /// Runs a phase of one task as a direct call.
-static int32_t run_one(rt_launcher *l, tg_task *task, void *context) {
+static int32_t run_one(rt_launcher *l, tg_task *task, void *context, int phase) {
     rt_worker *w = &l->workers[1];
-    int32_t status = l->comm ? rt_comm_task(&w->env, task, context, 0, w->arena)
-                             : task(&w->env, context, 0, w->arena);
+    int32_t status = run_task(w, task, context, 0, phase);
     if (status) l->workers[0].failure = w->failure;
     return status;
+}
+
+static int32_t run_tasks(rt_launcher *l, int64_t n, int workers, tg_task *task, void *context,
+                         int phase) {
+    TaskPhase p = {.launcher = l,
+                   .n = n,
+                   .task = task,
+                   .context = context,
+                   .failure = &l->workers[0].failure,
+                   .number = phase};
+    atomic_init(&p.next, 0);
+    atomic_init(&p.failed, n);
+    run_task_phase(&p, workers);
+    return p.status;
 }
 
 static int32_t env_parallel_for(const tg_env *env, int64_t n, int64_t arena_bytes, tg_task *task,
@@ -174,13 +193,11 @@ static int32_t env_parallel_for(const tg_env *env, int64_t n, int64_t arena_byte
     int workers = n < l->context->active ? (int)n : l->context->active;
     for (int i = 1; i <= workers; i++)
         if (!env_arena(&l->workers[i].env, arena_bytes)) return env_fail(env, NULL, NULL);
-    if (n == 1) return run_one(l, task, context);
-    TaskPhase p = {
-        .launcher = l, .n = n, .task = task, .context = context, .failure = &l->workers[0].failure};
-    atomic_init(&p.next, 0);
-    atomic_init(&p.failed, n);
-    run_task_phase(&p, workers);
-    return p.status;
+    int phase = l->record ? rt_record_phase(l, n) : 0;
+    int32_t status =
+        n == 1 ? run_one(l, task, context, phase) : run_tasks(l, n, workers, task, context, phase);
+    if (l->record) rt_record_phase_end(l, phase);
+    return status;
 }
 
 /* ---- launchers ----------------------------------------------------------------------------- */
@@ -210,7 +227,8 @@ rt_launcher *rt_launcher_create(tg_context *context) {
                           .dispatch = rt_env_dispatch,
                           .tensormap = rt_env_tensormap,
                           .counter = env_counter,
-                          .workspace_limit = env_workspace_limit};
+                          .workspace_limit = env_workspace_limit,
+                          .mark = rt_record_mark};
     }
     return l;
 }
@@ -255,10 +273,11 @@ int rt_launcher_run(rt_launcher *l, tg_entry *entry, const tg_slot *args, tg_ima
 
 struct tg_host {
     tg_context *context;
+    tg_record *record; // of launches of one device, or NULL
 };
 
 tg_host *tg_host_create(int threads) {
-    tg_host *h = malloc(sizeof *h);
+    tg_host *h = calloc(1, sizeof *h);
     tg_options options = {.size = sizeof options, .threads = threads};
     if (!h) tg_fail(TG_ERROR_MEMORY, "out of memory");
     if (h && tg_context_create(&options, &h->context) == TG_OK) return h;
@@ -303,10 +322,17 @@ int tg_host_run_on(tg_host *h, tg_entry *entry, const tg_slot *args, tg_image *i
                    void *stream, tg_print *print, void *user, tg_failure *failure) {
     rt_launcher *l = claim_launcher(h, print, user, failure);
     if (!l) return TG_RUN_NO_MEMORY;
+    rt_record_attach(l, h->record);
+    rt_record_begin(l->record);
     int status = rt_launcher_run(l, entry, args, image, device, &(rt_loaded){0}, stream);
+    rt_record_end(l->record);
     if (status) take_failure(l, failure);
     rt_give_back(l);
     return status;
+}
+
+void tg_host_record(tg_host *h, tg_record *record) {
+    h->record = record;
 }
 
 int tg_host_run(tg_host *h, tg_entry *entry, const tg_slot *args, tg_print *print, void *user,
@@ -336,6 +362,7 @@ int tg_host_run_ranks(tg_host *h, const tg_kernel_info *info, const char *config
                       void *stream, tg_print *print, void *user, tg_failure *failure) {
     rt_launcher *l = claim_launcher(h, print, user, failure);
     if (!l) return TG_RUN_NO_MEMORY;
+    rt_record_attach(l, NULL);
     int status = TG_RUN_FAILED;
     tg_status entered = rt_comm_enter(l, info->name);
     if (entered) *failure = last_failure();

@@ -13,11 +13,12 @@
 #include <string.h>
 
 /// Code for a simulated GPU calls functions of this process, so it is made here. So is code whose
-/// passes print, since this process prints their output.
+/// passes print, since this process prints their output, and code with marks, which no launch
+/// keeps.
 bool job_compiles_apart(const Job *job) {
     const Options *o = job->o;
     return server_wanted() && !is_simulated(job->build.target) && !o->dump_after &&
-           !o->verify_each && !o->time_passes;
+           !o->verify_each && !o->time_passes && !job->marks;
 }
 
 static bool same_bytes(const void *a, const void *b, size_t n) {

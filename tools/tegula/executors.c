@@ -133,6 +133,19 @@ static tg_host *host_of(const Options *o) {
     return host;
 }
 
+tg_record *job_record(const Job *job, size_t spans, size_t marks) {
+    tg_host *host = host_of(job->o);
+    tg_record *record = host ? tg_record_create(tg_host_threads(host), spans, marks) : NULL;
+    if (!record) cli_error("no memory for the record of a launch");
+    if (record) tg_host_record(host, record);
+    return record;
+}
+
+void job_record_end(const Job *job) {
+    tg_host *host = host_of(job->o);
+    if (host) tg_host_record(host, NULL);
+}
+
 /// Reports a failure of compiled code at its source position, as the interpreter does.
 static bool report_failure(Job *job, const tg_failure *failure) {
     const tg_site *site = failure->site;
@@ -342,6 +355,7 @@ static Job *find_executor(Ctx *ctx, const Options *o) {
     job->ctx = ctx;
     job->o = o;
     job->device = -1;
+    job->marks = o->marks;
     const char *name = o->target ? o->target : executors[0].name;
     const char *names[N_EXECUTORS];
     for (int i = 0; i < N_EXECUTORS; i++) {
@@ -483,12 +497,12 @@ static const struct {
     const char *ignores; // the options without effect; NULL: all options except those of the file
 } levels[] = {
     {"ast", false, emit_ast, NULL},
-    {"tile", true, emit_tile, "dump-after verify-each time-passes debug"},
-    {"grid", true, emit_grid, "debug"},
+    {"tile", true, emit_tile, "dump-after verify-each time-passes debug marks"},
+    {"grid", true, emit_grid, "debug marks"},
     {"llvm", true, emit_llvm, "locs"},
     {"asm", true, emit_asm, "locs"},
     {"obj", true, emit_object_file, "locs"},
-    {"gpu", true, emit_gpu, "debug"},
+    {"gpu", true, emit_gpu, "debug marks"},
     {"ptx", true, emit_ptx, "locs"},
     {"sass", true, emit_sass, "locs"},
     {"hsaco", true, emit_hsaco, "locs"},

@@ -32,6 +32,12 @@ Job *job_create(Ctx *ctx, const Options *o);
 /// Queues a launch. On a GPU it does not wait.
 bool job_launch_only(Job *job);
 
+/// Records the next launches of the job on one device, each in place of the one before, up to
+/// job_record_end; with room for that many spans of each worker and marks of a device. NULL
+/// (reported) without memory. The caller destroys the record.
+tg_record *job_record(const Job *job, size_t spans, size_t marks);
+void job_record_end(const Job *job);
+
 /// Runs the passes to grid IR, with the effects of --dump-after, --verify-each and --time-passes.
 bool job_passes(Job *job);
 

@@ -453,6 +453,7 @@ bool job_elaborate(Job *job) {
     r->machine = job->machine;
     r->driver = job->driver;
     request_instance(job->ctx, r, job->program, job->kernel, &job->build);
+    job->build.marks = job->marks;
     bool ok = build_elaborate(&job->build);
     r->n_set = job->build.inst->n_set; // with the values that the cost model chose
     r->set = job->build.inst->set;

@@ -24,6 +24,7 @@ typedef struct Job {
     int64_t ranks;     // 0: the kernel has no symmetric tensors
     struct tg_comm *comm;             // of ranks that are processes, until crew owns it; or NULL
     struct RankThreads *rank_threads; // of the ranks (rank_launch.c), or NULL
+    bool marks;                       // code is compiled with marks for a profile
     bool silent;                      // another process writes the results
     Build build;
     const char *target, *machine; // as in Build; NULL: this CPU

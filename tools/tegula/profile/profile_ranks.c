@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// tegula profile: the activities of ranks and their threads over time, as a trace for Perfetto, and
-// the share of the transfers that the programs hide.
+// tegula profile of several ranks: the activities of ranks and their threads over time, as a trace
+// for Perfetto, and the share of the transfers that the programs hide.
 //
 // Ranks are threads of this process, or (--comm) processes of one host, whose rank 0 writes the
 // trace. All of them read one clock, and a GPU's clock is converted to it. Transfers and programs
 // are also timed separately: once without the programs, and once with all chunks counted as copied.
-#include "tools/tegula/executors.h"
-#include "tools/tegula/measure.h"
+#include "tools/tegula/profile/profile.h"
+
 #include "tools/tegula/tune/tune.h"
 
 #include <inttypes.h>
@@ -159,10 +159,11 @@ static bool time_apart(Job *job, Times *times, bool *found) {
     return trace && (!*found || time_parts(job, times));
 }
 
-static bool profile_kernel(Job *job) {
+bool profile_ranks(Job *job) {
     Times times[TG_PART_PROGRAMS + 1];
     bool copies = false, apart = false;
-    if (!job->executor->launch(job)) return false;
+    if (!job->executor->compile(job) || !job_check_overlaps(job) || !job->executor->launch(job))
+        return false;
     if (!rank_launch_ranks(job)) {
         cli_error("kernel '%s' does not run on several ranks here", job->kernel->name.text);
         cli_hint("it needs symmetric tensors, and a target that is a CPU or a GPU");
@@ -172,14 +173,4 @@ static bool profile_kernel(Job *job) {
     if (ok) ok = copies ? time_parts(job, times) : time_apart(job, times, &apart);
     if (ok && !job->silent) report_profile(job, times, copies, apart);
     return ok;
-}
-
-int cmd_profile(Ctx *ctx, const Options *o) {
-    Job *job = job_create(ctx, o);
-    TuneResult tuned;
-    Decision choice;
-    bool ok = job && job_load(job) && job_instance(job, false) && rank_launch_meet(job) &&
-              job_elaborate_tuned(job, true, &choice, &tuned) && job_spread(job) &&
-              job->executor->compile(job) && job_check_overlaps(job) && profile_kernel(job);
-    return ok ? EXIT_OK : EXIT_USER;
 }

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Profiles of kernels on one device: their tables and traces agree, and spans are in order.
+
+    tests/cli/profile.py --tegula build/bin/tegula --folder FOLDER
+
+Times are compared only with other times of the same launch.
+"""
+import argparse
+import json
+import os
+import re
+import subprocess
+
+SOURCE = """kernel rows(x: f32[M, N], y: f32[M, N]) tune BM = 4 {
+    parallel m in M by BM {
+        let v = x[m, cover(N)];
+        y[m, cover(N)] = v / sum(v, axis = 1)[:, None];
+    }
+    parallel m in M by BM { y[m, cover(N)] = y[m, cover(N)] + 1; }
+}
+kernel product(a: f16[M, K], b: f16[K, N], c: f16[M, N]) {
+    parallel m in M by 128, n in N by 128 {
+        var s: f32<128, 128> = 0;
+        for k in K by 64 { s += dot(a[m, k], b[k, n]); }
+        c[m, n] = s as f16;
+    }
+}
+"""
+
+
+def profile(tegula, folder, words):
+    run = subprocess.run([tegula, "profile", "k.teg", "-r", "1", "-o", "t.json", *words], cwd=folder,
+                         capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    with open(os.path.join(folder, "t.json")) as f:
+        return run.stdout, json.load(f)["traceEvents"]
+
+
+def spans_of(events, pid):
+    return [e for e in events if e["ph"] == "X" and e["pid"] == pid]
+
+
+def check_cpu(tegula, folder):
+    text, events = profile(tegula, folder, ["-k", "rows", "-d", "M=64", "-d", "N=100", "-j", "2"])
+    spans = spans_of(events, 0)
+    phases = [e for e in spans if e["tid"] == 0]
+    assert [e["name"] for e in phases] == ["programs m (line 2)", "programs m (line 6)"], phases
+    tasks = [e for e in spans if e["name"] == "task"]
+    assert len(tasks) == sum(e["args"]["tasks"] for e in phases), "each task has one span"
+    slack = 0.002  # times are rounded to ns
+    for phase, end in zip(phases, [p["ts"] for p in phases[1:]] + [float("inf")]):
+        assert phase["ts"] + phase["dur"] <= end + slack, "phases follow each other"
+    parts = [e for e in spans if "code" in e["args"]]
+    for part in parts:
+        around = [t for t in tasks if t["tid"] == part["tid"] and t["ts"] <= part["ts"] + slack and
+                  part["ts"] + part["dur"] <= t["ts"] + t["dur"] + slack]
+        assert len(around) == 1 and around[0]["args"]["task"] == part["args"]["task"], part
+    for line, where in ((4, "sum"), (4, "stores 'y'"), (6, "stores 'y'")):
+        assert any(p["name"].startswith(f"{line}:") for p in parts), (line, where)
+    table = re.findall(r"^ +([\d.]+) % .* x ", text, re.M)
+    assert 98 < sum(map(float, table)) < 102, "shares of parts add up to all"
+    assert re.search(r"tasks? on \d+ thread", text) and "outside of phases" in text, text
+
+
+def check_device(tegula, folder, target, roles):
+    dims = ["-d", "M=256", "-d", "N=128", "-d", "K=128", "--target", target]
+    sets = ["-s", "roles=1", "-s", "persistent=1"] if roles else []
+    text, events = profile(tegula, folder, ["-k", "product", *dims, *sets])
+    spans = spans_of(events, 1)
+    names = {e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
+    for program in range(2):
+        for role in ("products 0", "copies 1") if roles else ("",):
+            row = f"program {program}" + (f", {role}" if role else "")
+            assert row in names, (row, names)
+    for tid in {e["tid"] for e in spans}:
+        own = [e for e in spans if e["tid"] == tid]
+        assert all(a["ts"] + a["dur"] <= b["ts"] + 0.002 for a, b in zip(own, own[1:])), own
+        assert all(e["dur"] > 0 for e in own), "the clock goes on between two marks"
+    assert any(re.match(r"\d+:\d+ (program|role)", e["name"]) for e in spans)
+    assert any(re.match(r"11:13 loop", e["name"]) for e in spans), {e["name"] for e in spans}
+    assert "time by part of the device code" in text, text
+
+
+def check_limits(tegula, folder):
+    """A record that does not fit is cut, and a hint says so."""
+    many = ["-k", "rows", "-d", "N=8", "-j", "1"]
+    run = subprocess.run([tegula, "profile", "k.teg", "-r", "1", "-o", "t.json", *many, "-d", "M=140000"],
+                         cwd=folder, capture_output=True, text=True)
+    assert "later events of threads with many tasks" in run.stderr, run
+    assert "35000 x" in run.stdout, "sums are of all tasks" + run.stdout
+    run = subprocess.run([tegula, "profile", "k.teg", "-r", "1", "-o", "t.json", *many, "-d", "M=12000",
+                          "--target", "sim:sm_80"], cwd=folder, capture_output=True, text=True)
+    assert "the device's buffer was full: later programs are missing" in run.stderr, run
+    run = subprocess.run([tegula, "profile", "k.teg", *many, "--target", "interp"], cwd=folder,
+                         capture_output=True, text=True)
+    assert run.returncode == 1 and "the interpreter has no profile" in run.stderr, run
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--tegula", required=True)
+    p.add_argument("--folder", required=True)
+    a = p.parse_args()
+    os.makedirs(a.folder, exist_ok=True)
+    with open(os.path.join(a.folder, "k.teg"), "w") as f:
+        f.write(SOURCE)
+    tegula = os.path.abspath(a.tegula)
+    check_cpu(tegula, a.folder)
+    check_device(tegula, a.folder, "sim:sm_90a", True)
+    check_device(tegula, a.folder, "sim:sm_80", False)
+    check_device(tegula, a.folder, "sim:gfx942", False)
+    check_limits(tegula, a.folder)
+    print("ok")
+
+
+main()

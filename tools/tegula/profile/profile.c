@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// tegula profile: where the time of a launch goes.
+//
+// Code without marks is timed. The same kernel is then compiled with marks, and one launch of it is
+// recorded, so the marks' own time is known.
+#include "tools/tegula/profile/profile.h"
+
+#include "tools/tegula/tune/tune.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_LAUNCHES = 9, SPANS = 1 << 16, DEVICE_MARKS = 1 << 16 };
+
+static void destroy_record(void *record) {
+    tg_record_destroy(record);
+}
+
+static bool time_launches(Job *job, Profile *p) {
+    int n = job->o->repeat ? (int)job->o->repeat : DEFAULT_LAUNCHES;
+    double *times = ctx_array(job->ctx, double, n);
+    for (int i = -1; i < n; i++) {
+        double start = rt_seconds();
+        if (!job->executor->launch(job)) return false;
+        if (i >= 0) times[i] = rt_seconds() - start;
+    }
+    p->launches = n;
+    p->times.median = median_of(times, n); // times are sorted now
+    p->times.least = times[0];
+    p->times.spread = times[n - 1 - n / 4] - times[n / 4];
+    return true;
+}
+
+/// Compiles the setting of the job with marks.
+static bool compile_marked(Job *job) {
+    job->marks = true;
+    return job_elaborate(job) && job->executor->compile(job);
+}
+
+/// Records the second launch: the first one loads code and data into caches.
+static bool record_launch(Job *job, Profile *p) {
+    tg_record *record = job_record(job, SPANS, DEVICE_MARKS);
+    if (!record) return false;
+    ctx_defer(job->ctx, destroy_record, record);
+    bool ok = job->executor->launch(job) && job->executor->launch(job);
+    job_record_end(job);
+    p->record = record;
+    p->marked = (double)(record->to - record->from) * 1e-9;
+    return ok;
+}
+
+bool profile_launches(Job *job, Profile *p) {
+    *p = (Profile){.job = job, .title = job_title(job), .bytes = (double)job_bytes(job)};
+    p->config = settings_text(job->ctx, job->build.code->n_config, job->build.code->config);
+    if (!job_flops(job, &p->flops)) return false;
+    if (!job->o->flops) p->flops = build_products(&job->build);
+    if (!job->executor->compile(job) || !job_check_overlaps(job)) return false;
+    if (!time_launches(job, p) || !compile_marked(job) || !record_launch(job, p)) return false;
+    profile_sum(p);
+    return true;
+}
+
+static bool profile_one(Job *job) {
+    Profile p;
+    if (strcmp(job->executor->name, "interp") == 0) {
+        cli_error("--target interp: the interpreter has no profile");
+        cli_hint("cpu, a GPU and sim:sm_90a have one");
+        return false;
+    }
+    if (!profile_launches(job, &p)) return false;
+    profile_print(&p);
+    return profile_write_trace(&p, job->o->output ? job->o->output : "trace.json");
+}
+
+/// More ranks than there may be are reported later.
+static bool complete_job(Job *job, Options *own) {
+    return own->ranks > MAX_RANKS || job_complete(job, own, "rand");
+}
+
+int cmd_profile(Ctx *ctx, const Options *o) {
+    Options *own = ctx_copy(ctx, o, sizeof *o);
+    Job *job = job_create(ctx, own);
+    TuneResult tuned;
+    Decision choice;
+    bool ok = job && job_load(job) && complete_job(job, own) && job_instance(job, false) &&
+              rank_launch_meet(job) && job_elaborate_tuned(job, true, &choice, &tuned) &&
+              job_spread(job);
+    if (ok) ok = job->ranks ? profile_ranks(job) : profile_one(job);
+    return ok ? EXIT_OK : EXIT_USER;
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The tables of `tegula profile` on the terminal.
+#include "tools/tegula/profile/profile.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static double share_of(double part, double whole) {
+    return whole > 0 ? 100 * part / whole : 0;
+}
+
+static void print_phases(const Profile *p) {
+    Ctx *ctx = p->job->ctx;
+    double inside = 0;
+    if (!p->n_phases) return;
+    printf("time by phase\n");
+    for (int i = 0; i < p->n_phases; i++) {
+        const ProfilePhase *at = &p->phases[i];
+        int workers = at->workers ? at->workers : 1;
+        double mean = at->busy / workers;
+        inside += at->seconds;
+        printf("  %5.1f %%  %9s  %s", share_of(at->seconds, p->marked), time_text(ctx, at->seconds),
+               profile_phase_name(p, at->site));
+        if (at->times > 1) printf(", %d times", at->times);
+        printf(": %" PRId64 " task%s on %d thread%s", at->tasks, at->tasks == 1 ? "" : "s", workers,
+               workers == 1 ? "" : "s");
+        if (at->workers)
+            printf(", busy %.0f %% of the time", share_of(at->busy, at->seconds * workers));
+        if (mean > 0 && workers > 1)
+            printf(", the slowest %.2f times the mean", at->slowest / mean);
+        printf("\n");
+    }
+    double outside = p->marked - inside;
+    printf("  %5.1f %%  %9s  outside of phases\n", share_of(outside, p->marked),
+           time_text(ctx, outside > 0 ? outside : 0));
+}
+
+static void print_parts(const Profile *p) {
+    Ctx *ctx = p->job->ctx;
+    double all = 0;
+    if (!p->n_parts) return;
+    for (int i = 0; i < p->n_parts; i++) all += p->parts[i].seconds;
+    printf("time by part of the code, of all threads\n");
+    for (int i = 0; i < p->n_parts; i++) {
+        const ProfilePart *x = &p->parts[i];
+        const char *place = ctx_format(ctx, "%d:%d", (int)x->site->line, (int)x->site->column);
+        printf("  %5.1f %%  %9s  %7" PRId64 " x %-9s  %-7s %s\n", share_of(x->seconds, all),
+               time_text(ctx, x->seconds), x->times,
+               time_text(ctx, x->seconds / (double)(x->times ? x->times : 1)), place,
+               x->site->text);
+    }
+}
+
+static void print_device(const Profile *p) {
+    Ctx *ctx = p->job->ctx;
+    int n;
+    const DeviceSum *sums = profile_device_sums(p, &n);
+    double all = 0;
+    if (!n) return;
+    for (int i = 0; i < n; i++) all += sums[i].seconds;
+    printf("time by part of the device code, of all programs; %s from the first mark to the last\n",
+           time_text(ctx, (double)(p->device_end - p->device_start) * 1e-9));
+    for (int i = 0; i < n; i++) {
+        const DeviceSum *x = &sums[i];
+        const tg_site *s = x->span->site;
+        printf("  %5.1f %%  %9s  %7" PRId64 " x %-9s  at most %-9s  %d:%d %s\n",
+               share_of(x->seconds, all), time_text(ctx, x->seconds), x->times,
+               time_text(ctx, x->seconds / (double)x->times), time_text(ctx, x->slowest),
+               (int)s->line, (int)s->column, s->text);
+    }
+    if (p->record->n_marks > p->record->mark_capacity || p->record->marks_lost)
+        cli_hint("the device's buffer was full: later programs are missing");
+}
+
+void profile_print(const Profile *p) {
+    Ctx *ctx = p->job->ctx;
+    printf("%s: %s a launch (median of %d)", p->title, time_text(ctx, p->times.median),
+           p->launches);
+    if (p->bytes > 0) printf(", %.3g GB/s", p->bytes / p->times.median * 1e-9);
+    if (p->flops > 0) printf(", %.4g GFLOP/s", p->flops / p->times.median * 1e-9);
+    printf("%s%s\n", *p->config ? "; " : "", p->config);
+    double longer = p->marked - p->times.median;
+    printf("recorded launch: %s", time_text(ctx, p->marked));
+    if (longer > 0) printf(", %.0f %% longer", share_of(longer, p->times.median));
+    printf("\n");
+    print_phases(p);
+    print_parts(p);
+    print_device(p);
+}
