@@ -11,6 +11,8 @@ import json
 import os
 import re
 import subprocess
+from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 SOURCE = """kernel rows(x: f32[M, N], y: f32[M, N]) tune BM = 4 {
     parallel m in M by BM {
@@ -70,7 +72,7 @@ def check_device(tegula, folder, target, roles):
     spans = spans_of(events, 1)
     names = {e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
     for program in range(2):
-        for role in ("products 0", "copies 1") if roles else ("",):
+        for role in ("products 0", "copies 1", "") if roles else ("",):
             row = f"program {program}" + (f", {role}" if role else "")
             assert row in names, (row, names)
     for tid in {e["tid"] for e in spans}:
@@ -80,6 +82,31 @@ def check_device(tegula, folder, target, roles):
     assert any(re.match(r"\d+:\d+ (program|role)", e["name"]) for e in spans)
     assert any(re.match(r"11:13 loop", e["name"]) for e in spans), {e["name"] for e in spans}
     assert "time by part of the device code" in text, text
+
+
+def check_pages(tegula, folder):
+    """The page and the chart are well-formed, refer to nothing else, and say what limits the kernel."""
+    dims = ["-d", "M=256", "-d", "N=256", "-d", "K=256", "-j", "1"]
+    text, _ = profile(tegula, folder, ["-k", "product", *dims, "--roofline", "r.svg", "--html", "p.html"])
+    limit = re.search(r"(memory|arithmetic) limits the kernel", text).group()
+    chart = ElementTree.parse(os.path.join(folder, "r.svg")).getroot()
+    circles = [e for e in chart.iter() if e.tag.endswith("circle")]
+    assert len(circles) == 1 and 0 < float(circles[0].get("cx")) < 640, "one point, inside the chart"
+    with open(os.path.join(folder, "p.html")) as f:
+        page = f.read()
+    HTMLParser().feed(page)
+    links = re.findall(r"(?:src|href|url\()[^>]*|https?://[^\"]*", page)
+    assert set(links) <= {"http://www.w3.org/2000/svg"}, links
+    assert limit in page and "dot(a[m, k], b[k, n])" in page, "the limit and the source"
+    run = subprocess.run([tegula, "profile", "k.teg", "-k", "rows", "-r", "1", "-o", "t.json", "-j", "1",
+                          "-d", "M=64", "--roofline", "s.svg"], cwd=folder, capture_output=True, text=True)
+    assert "without products or --flops there is no chart" in run.stderr, run
+    assert "memory limits the kernel" in run.stdout, run
+    assert not os.path.exists(os.path.join(folder, "s.svg"))
+    run = subprocess.run([tegula, "profile", "k.teg", "-k", "rows", "-r", "1", "-o", "t.json", "-d", "M=64",
+                          "--target", "sim:sm_80", "--roofline", "s.svg"], cwd=folder, capture_output=True,
+                         text=True)
+    assert run.returncode == 1 and "times of a simulator have no roof" in run.stderr, run
 
 
 def check_limits(tegula, folder):
@@ -110,6 +137,7 @@ def main():
     check_device(tegula, a.folder, "sim:sm_90a", True)
     check_device(tegula, a.folder, "sim:sm_80", False)
     check_device(tegula, a.folder, "sim:gfx942", False)
+    check_pages(tegula, a.folder)
     check_limits(tegula, a.folder)
     print("ok")
 

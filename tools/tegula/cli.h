@@ -32,7 +32,7 @@ typedef struct Options {
     int64_t threads, repeat, ranks, seed;
     bool check, debug, guard, quiet, locs, verify_each, time_passes, in_place, fmt_check;
     const char *size, *days, *comm;
-    const char *shapes, *mode, *budget, *report, *jsonl, *tuned;
+    const char *shapes, *mode, *budget, *report, *jsonl, *tuned, *roofline, *html;
     int64_t variants;
     bool merge, again, marks;
     bool werror, check_json, names, jit, verbose, all, as_json;

@@ -4,6 +4,7 @@
 // Code without marks is timed. The same kernel is then compiled with marks, and one launch of it is
 // recorded, so the marks' own time is known.
 #include "tools/tegula/profile/profile.h"
+#include "tools/tegula/profile/roofline.h"
 
 #include "tools/tegula/tune/tune.h"
 
@@ -60,7 +61,20 @@ bool profile_launches(Job *job, Profile *p) {
     return true;
 }
 
-static bool profile_one(Job *job) {
+/// Writes the files of --roofline and --html.
+static bool write_pages(const Profile *p, const RankedSettings *settings) {
+    const Options *o = p->job->o;
+    Roofline roofline, *r = NULL;
+    if (o->roofline && !roofline_of(p, settings, r = &roofline)) return false;
+    const char *svg = r ? roofline_svg(p, r) : NULL;
+    if (r) roofline_print(p, r);
+    if (r && !svg) cli_hint("without products or --flops there is no chart");
+    if (svg && !file_write(p->job->ctx, o->roofline, svg, strlen(svg))) return false;
+    const char *page = o->html ? profile_page(p, r) : NULL;
+    return !page || file_write(p->job->ctx, o->html, page, strlen(page));
+}
+
+static bool profile_one(Job *job, const RankedSettings *settings) {
     Profile p;
     if (strcmp(job->executor->name, "interp") == 0) {
         cli_error("--target interp: the interpreter has no profile");
@@ -69,7 +83,8 @@ static bool profile_one(Job *job) {
     }
     if (!profile_launches(job, &p)) return false;
     profile_print(&p);
-    return profile_write_trace(&p, job->o->output ? job->o->output : "trace.json");
+    return profile_write_trace(&p, job->o->output ? job->o->output : "trace.json") &&
+           write_pages(&p, settings);
 }
 
 /// More ranks than there may be are reported later.
@@ -82,9 +97,13 @@ int cmd_profile(Ctx *ctx, const Options *o) {
     Job *job = job_create(ctx, own);
     TuneResult tuned;
     Decision choice;
-    bool ok = job && job_load(job) && complete_job(job, own) && job_instance(job, false) &&
-              rank_launch_meet(job) && job_elaborate_tuned(job, true, &choice, &tuned) &&
-              job_spread(job);
-    if (ok) ok = job->ranks ? profile_ranks(job) : profile_one(job);
+    RankedSettings *settings = NULL;
+    bool ok = job && job_load(job) && complete_job(job, own) && job_instance(job, false);
+    if (ok && o->roofline) settings = roofline_settings(job);
+    if (ok)
+        ok = rank_launch_meet(job) && job_elaborate_tuned(job, true, &choice, &tuned) &&
+             job_spread(job);
+    if (ok && job->ranks && !args_refuse(own, "several ranks", "roofline html")) return EXIT_USAGE;
+    if (ok) ok = job->ranks ? profile_ranks(job) : profile_one(job, settings);
     return ok ? EXIT_OK : EXIT_USER;
 }

@@ -22,8 +22,8 @@ static void print_phases(const Profile *p) {
         printf("  %5.1f %%  %9s  %s", share_of(at->seconds, p->marked), time_text(ctx, at->seconds),
                profile_phase_name(p, at->site));
         if (at->times > 1) printf(", %d times", at->times);
-        printf(": %" PRId64 " task%s on %d thread%s", at->tasks, at->tasks == 1 ? "" : "s", workers,
-               workers == 1 ? "" : "s");
+        printf(": %" PRId64 " task%s", at->tasks, at->tasks == 1 ? "" : "s");
+        if (at->workers) printf(" on %d thread%s", workers, workers == 1 ? "" : "s");
         if (at->workers)
             printf(", busy %.0f %% of the time", share_of(at->busy, at->seconds * workers));
         if (mean > 0 && workers > 1)

@@ -64,16 +64,17 @@ static void add_worker(Text *t, const Profile *p, int number) {
 /// Adds a process for the device, with a thread for each role of each program. Its time starts with
 /// the first mark.
 static void add_device(Text *t, const Profile *p) {
-    int named = -1;
+    bool *named = ctx_array(t->ctx, bool, p->n_rows + 1);
     if (!p->n_spans) return;
     text_add(t, ",\n{\"ph\": \"M\", \"pid\": 1, \"name\": \"process_name\", \"args\": {\"name\": "
                 "\"device\"}}");
     for (int i = 0; i < p->n_spans; i++) {
         const DeviceSpan *s = &p->spans[i];
-        if (s->row > named)
-            name_thread(t, 1, named = s->row,
+        if (!named[s->row])
+            name_thread(t, 1, s->row,
                         ctx_format(t->ctx, "program %" PRId64 "%s%s", s->program,
                                    *s->role ? ", " : "", s->role));
+        named[s->row] = true;
         add_span(t, 1, s->row,
                  ctx_format(t->ctx, "%d:%d %s", (int)s->site->line, (int)s->site->column, s->text),
                  (double)(s->from - p->device_start) * 1e-3, (double)(s->to - s->from) * 1e-3);

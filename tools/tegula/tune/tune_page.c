@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/tegula/measure.h"
+#include "tools/tegula/page.h"
 #include "tools/tegula/tune/tune.h"
 
 // The chart, in units of its view box. Times are on a logarithmic scale: equal distances are equal
@@ -23,18 +24,6 @@ enum {
 typedef struct Scale {
     double least, most; // range in seconds
 } Scale;
-
-static void add_escaped(Text *t, const char *text) {
-    for (const char *c = text ? text : ""; *c; c++)
-        if (*c == '<')
-            text_add(t, "&lt;");
-        else if (*c == '&')
-            text_add(t, "&amp;");
-        else if (*c == '"')
-            text_add(t, "&quot;");
-        else
-            text_bytes(t, c, 1);
-}
 
 /* ---- the chart ----------------------------------------------------------------------------- */
 
@@ -96,11 +85,11 @@ static void add_chart_row(Text *t, Scale s, const TuneTrial *x, int row) {
     const char *class = x->verdict == TUNE_WON ? "won" : x->verdict == TUNE_TIE ? "tie" : "slower";
     int n = (int)strlen(x->config);
     text_add(t, "<g class=\"%s\"><title>", class);
-    add_escaped(t, x->config);
+    page_escape(t, x->config);
     text_add(t, ": %s measured", time_text(t->ctx, x->seconds));
     if (x->predicted > 0) text_add(t, ", %s expected", time_text(t->ctx, x->predicted));
     text_add(t, "</title><text class=\"label\" x=\"%d\" y=\"%.0f\">", LEFT - 12, y + 4);
-    add_escaped(t, ctx_format(t->ctx, "%s%.*s%s", x->standard ? "default: " : "", LABEL, x->config,
+    page_escape(t, ctx_format(t->ctx, "%s%.*s%s", x->standard ? "default: " : "", LABEL, x->config,
                               n > LABEL ? "..." : ""));
     text_add(t, "</text>");
     if (x->predicted > 0) {
@@ -137,7 +126,7 @@ static void add_chart(Text *t, const Tuning *tuning, const TuneTrial *const *tri
              "<figure><svg viewBox=\"0 0 %d %.0f\" role=\"img\" aria-labelledby=\"t%d d%d\">\n"
              "<title id=\"t%d\">Times of the candidates of ",
              WIDTH, bottom + 22, number, number, number);
-    add_escaped(t, tuning->title);
+    page_escape(t, tuning->title);
     text_add(t,
              "</title>\n<desc id=\"d%d\">One row a candidate, the fastest first: its median time "
              "as a dot, the interval of 95 percent as a line, the time that the cost model "
@@ -180,9 +169,9 @@ static void add_interval(Text *t, const TuneTrial *x) {
 
 static void add_table_row(Text *t, const TuneTrial *x) {
     text_add(t, "<tr><th scope=\"row\">");
-    add_escaped(t, x->config);
+    page_escape(t, x->config);
     text_add(t, "%s", x->standard ? " (default)" : "");
-    add_escaped(t, tune_origin(t->ctx, x));
+    page_escape(t, tune_origin(t->ctx, x));
     text_add(t, "</th><td>%s</td>", tune_verdict_name(x->verdict));
     add_time(t, x->seconds);
     add_interval(t, x);
@@ -193,7 +182,7 @@ static void add_table_row(Text *t, const TuneTrial *x) {
     add_count(t, x->spills);
     add_count(t, x->shared_bytes);
     text_add(t, "<td>");
-    add_escaped(t, x->why);
+    page_escape(t, x->why);
     text_add(t, "</td></tr>\n");
 }
 
@@ -211,32 +200,6 @@ static void add_table(Text *t, const char *caption, const TuneTrial *const *tria
 
 /* ---- the page ------------------------------------------------------------------------------ */
 
-static const char style[] =
-    ":root{color-scheme:light dark;--back:#fff;--text:#1b1d21;--soft:#5c636e;--grid:#e3e6ea;"
-    "--time:#0b5cad;--won:#0a7a3f;--model:#b25a00;--roof:#8a2be2}\n"
-    "@media(prefers-color-scheme:dark){:root{--back:#14171b;--text:#e8eaed;--soft:#a3abb6;"
-    "--grid:#2d333b;--time:#7cb8ff;--won:#5fd38d;--model:#ffb266;--roof:#c79bff}}\n"
-    "body{background:var(--back);color:var(--text);font:15px/1.5 system-ui,sans-serif;"
-    "max-width:72rem;margin:2rem auto;padding:0 1rem}\n"
-    "h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2.5rem}\n"
-    "figure{margin:1rem 0}svg{width:100%;height:auto}\n"
-    "figcaption,caption,.soft{color:var(--soft);text-align:left}\n"
-    ".label,.value,.tick{fill:var(--text);font:11px ui-monospace,monospace}\n"
-    ".label{text-anchor:end}.tick{text-anchor:middle;fill:var(--soft)}\n"
-    ".grid{stroke:var(--grid)}.roof{stroke:var(--roof);stroke-dasharray:5 4;stroke-width:1.5}\n"
-    ".time{fill:var(--time)}.interval{stroke:var(--time);stroke-width:3;stroke-linecap:round;"
-    "opacity:.5}\n"
-    ".model{fill:var(--back);stroke:var(--model);stroke-width:1.5}\n"
-    ".won .time{fill:var(--won)}.won .interval{stroke:var(--won)}"
-    ".won text{fill:var(--won);font-weight:700}\n"
-    ".wide{overflow-x:auto}table{border-collapse:collapse;font-size:13px;width:100%}\n"
-    "th,td{text-align:left;padding:.2rem .6rem .2rem 0;border-bottom:1px solid var(--grid);"
-    "vertical-align:top}\n"
-    "tbody th{font:12px ui-monospace,monospace;white-space:nowrap}"
-    ".n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}\n"
-    "thead th:nth-child(n+3):not(:last-child){text-align:right}summary{cursor:pointer;margin:1rem "
-    "0}code{font-family:ui-monospace,monospace}\n";
-
 /// ", 1.37 PFLOP/s"
 static void add_rate(Text *t, double rate, const char *unit) {
     static const char *const sizes[] = {"", "k", "M", "G", "T", "P"};
@@ -248,7 +211,7 @@ static void add_rate(Text *t, double rate, const char *unit) {
 
 static void add_summary(Text *t, const TuneResult *r) {
     text_add(t, "<p><strong><code>");
-    add_escaped(t, *r->config ? r->config : "no setting");
+    page_escape(t, *r->config ? r->config : "no setting");
     text_add(t, "</code>: %s</strong>, %s", time_text(t->ctx, r->seconds), tune_gain(t->ctx, r));
     if (r->standard > 0) text_add(t, " (%s)", time_text(t->ctx, r->standard));
     if (r->roof > 0 && r->seconds > 0)
@@ -256,19 +219,19 @@ static void add_summary(Text *t, const TuneResult *r) {
     if (r->seconds > 0) add_rate(t, r->flops / r->seconds, "FLOP/s");
     if (r->seconds > 0) add_rate(t, r->bytes / r->seconds, "B/s");
     text_add(t, ".</p>\n<p class=\"soft\">On ");
-    add_escaped(t, r->device);
+    page_escape(t, r->device);
     text_add(t, " (");
-    add_escaped(t, r->target);
+    page_escape(t, r->target);
     text_add(t, "), in %s of %s. Of %d settings: %s.</p>\n", time_text(t->ctx, r->spent),
              time_text(t->ctx, r->budget), r->n_space, tune_counts(t->ctx, r));
     if (r->judged) {
         text_add(t, "<p class=\"soft\">Results compared ");
-        add_escaped(t, r->judged);
+        page_escape(t, r->judged);
         text_add(t, ".</p>\n");
     }
     if (tune_wrong_default(r)) {
         text_add(t, "<p><strong>The default is wrong:</strong> ");
-        add_escaped(t, tune_wrong_default(r));
+        page_escape(t, tune_wrong_default(r));
         text_add(t, ".</p>\n");
     }
     if (r->interrupted)
@@ -280,7 +243,7 @@ static void add_search(Text *t, const Tuning *tuning, int number) {
     int n;
     const TuneTrial **trials = tune_sorted(t->ctx, r, &n);
     text_add(t, "<section><h2>");
-    add_escaped(t, tuning->title);
+    page_escape(t, tuning->title);
     text_add(t, "</h2>\n");
     add_summary(t, r);
     add_chart(t, tuning, trials, n, number);
@@ -296,12 +259,9 @@ static void add_search(Text *t, const Tuning *tuning, int number) {
 
 const char *tune_page(Ctx *ctx, int n, const Tuning *tunings) {
     Text t = {.ctx = ctx};
-    text_add(&t, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-                 "<meta name=\"viewport\" content=\"width=device-width\">\n<title>Tuning: ");
-    add_escaped(&t, n ? tunings[0].title : "");
-    text_add(&t, "%s</title>\n<style>%s</style></head>\n<body><main><h1>Tuning</h1>\n",
-             n > 1 ? " and others" : "", style);
+    const char *title = n ? tunings[0].title : "";
+    page_begin(&t, "Tuning", n > 1 ? ctx_format(ctx, "%s and others", title) : title);
     for (int i = 0; i < n; i++) add_search(&t, &tunings[i], i);
-    text_add(&t, "</main></body></html>\n");
+    page_end(&t);
     return t.data;
 }
