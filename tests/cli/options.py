@@ -162,6 +162,7 @@ CASES = {
     ("profile", "time-passes"): (RANKS, "--time-passes", r"ms  front end"),
     ("profile", "path"): ("user.teg -r 1 -a x=zeros(3)", "-I parts", r"a launch"),
     ("profile", "roofline"): ("one.teg -r 1 -d M=64 --flops M", "--roofline r.svg", r"file r.svg"),
+    ("profile", "counters"): ("one.teg -r 1 -d M=64", "--counters", r"hardware counters"),
     ("profile", "html"): ("one.teg -r 1 -d M=64", "--html p.html", r"file p.html"),
     ("profile", "output"): (RANKS, "-o t.json", r"file t.json"),
     ("build", "codegen"): ("one.teg -o o.o --gpus sm_90a", "--codegen nosuch", r"no code generator"),

@@ -5,6 +5,7 @@
 
 #include "tools/tegula/executors.h"
 #include "tools/tegula/measure.h"
+#include "tools/tegula/profile/counters.h"
 
 /// A marked part of the code, summed over all workers.
 typedef struct ProfilePart {
@@ -40,9 +41,11 @@ typedef struct DeviceSum {
 typedef struct Profile {
     Job *job;
     const char *title, *config;
-    Times times;   // of launches of the code without marks
-    int launches;  // number of them
-    double marked; // seconds of the recorded launch, of code with marks
+    Times times;                     // of launches of the code without marks
+    int launches;                    // number of them
+    const Counters *counters;        // NULL: none
+    CounterReading counts[COUNTERS]; // of the timed launches
+    double marked;                   // seconds of the recorded launch, of code with marks
     const tg_record *record;
     int n_parts, n_phases;
     ProfilePart *parts; // those with most time first
@@ -53,8 +56,9 @@ typedef struct Profile {
     int64_t device_start, device_end;
 } Profile;
 
-/// Times launches, and records one of code with marks. False (reported) after errors.
-bool profile_launches(Job *job, Profile *out);
+/// Times launches, with the counters (or NULL), and records one of code with marks. False
+/// (reported) after errors.
+bool profile_launches(Job *job, const Counters *counters, Profile *out);
 /// Sums the record of a profile by part and by phase.
 void profile_sum(Profile *p);
 /// Makes the spans of a profile from the marks of device code.

@@ -251,6 +251,9 @@ static void add_summary(Text *t, const Profile *p) {
     page_escape(t, p->job->o->target ? p->job->o->target : "this CPU");
     text_add(t, ". The recorded launch took %s; its code has marks.</p>\n",
              time_text(t->ctx, p->marked));
+    if (p->counters)
+        text_add(t, "<p>Hardware counters: %s.</p>\n",
+                 counters_text(t->ctx, p->counts, p->launches, p->bytes));
 }
 
 static void add_roofline(Text *t, const Profile *p, const Roofline *r) {

@@ -83,6 +83,8 @@ void profile_print(const Profile *p) {
     printf("recorded launch: %s", time_text(ctx, p->marked));
     if (longer > 0) printf(", %.0f %% longer", share_of(longer, p->times.median));
     printf("\n");
+    if (p->counters)
+        printf("hardware counters: %s\n", counters_text(ctx, p->counts, p->launches, p->bytes));
     print_phases(p);
     print_parts(p);
     print_device(p);
