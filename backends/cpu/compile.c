@@ -340,7 +340,7 @@ static void compile_cpu(Ctx *ctx, void *arg) {
         ctx, job->info.arch, job->info.cpu, job->info.features);
     module_target(g, m);
     Cpu *c = cpu_new(job, g, kernel);
-    if (job->options->debug) debug_begin(g);
+    if (job->options->debug) debug_begin(g, false);
     emit_entry(c, kernel);
     debug_end(g);
     if (!job->object) module_mark_branches(g); // otherwise once for the whole object

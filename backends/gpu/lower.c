@@ -498,7 +498,7 @@ GpuCode *gpu_lower(Gen *g, Ir *ir, const Op *module, const GpuOptions *options) 
     const GpuTarget *target = gpu_target(options->target);
     g->f8 = gpu_has(target, GPU_F8);
     g->pairs = gpu_has(target, GPU_PAIRS);
-    if (options->debug) debug_begin(g);
+    if (options->debug) debug_begin(g, target->ptx != 0);
     for_each_op(op, module->regions[0]) {
         n += op->code == OP_DEVICE;
     }

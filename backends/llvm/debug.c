@@ -24,13 +24,18 @@ static void release_di_builder(void *thing) {
     LLVMDisposeDIBuilder(thing);
 }
 
-void debug_begin(Gen *g) {
+// LLVM's DICompileUnit::DebugDirectivesOnly, for which its C interface has no name.
+enum { LINE_DIRECTIVES = 3 };
+
+void debug_begin(Gen *g, bool lines) {
+    LLVMDWARFEmissionKind kind =
+        lines ? (LLVMDWARFEmissionKind)LINE_DIRECTIVES : LLVMDWARFEmissionFull;
     Debug *d = g->debug = ctx_new(g->ctx, Debug);
     d->builder = LLVMCreateDIBuilder(g->module);
     ctx_defer(g->ctx, release_di_builder, d->builder);
     d->unit = LLVMDIBuilderCreateCompileUnit(
         d->builder, LLVMDWARFSourceLanguageC11, file_of(g, ctx_source_count(g->ctx) ? 1 : 0),
-        "tegula", 6, true, "", 0, 0, "", 0, LLVMDWARFEmissionFull, 0, false, false, "", 0, "", 0);
+        "tegula", 6, true, "", 0, 0, "", 0, kind, 0, false, false, "", 0, "", 0);
     LLVMAddModuleFlag(g->module, LLVMModuleFlagBehaviorWarning, "Debug Info Version", 18,
                       LLVMValueAsMetadata(LLVMConstInt(g->i32, LLVMDebugMetadataVersion(), 0)));
 }

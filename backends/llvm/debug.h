@@ -5,7 +5,9 @@
 
 #include "backends/llvm/llvm.h"
 
-void debug_begin(Gen *g);
+/// Debug information of the module. lines: only the lines of instructions (`.loc` of PTX). Full
+/// information would make NVIDIA's assembler leave the code without optimisation.
+void debug_begin(Gen *g, bool lines);
 /// Ends debug information, after the last function.
 void debug_end(Gen *g);
 /// Gives fn a scope for the locations in it.

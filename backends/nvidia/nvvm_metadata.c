@@ -83,7 +83,7 @@ static void need_unit(Writer *w, int file) {
     w->unit = w->nodes++ + 1;
     text_add(&w->tail,
              "!%d = distinct !DICompileUnit(language: DW_LANG_C99, file: !%d, producer: "
-             "\"tegula\", isOptimized: true, runtimeVersion: 0, emissionKind: LineTablesOnly, "
+             "\"tegula\", isOptimized: true, runtimeVersion: 0, emissionKind: DebugDirectivesOnly, "
              "enums: !%d)\n!%d = !{}\n",
              w->unit - 1, file, w->nodes, w->nodes);
     w->nodes++;

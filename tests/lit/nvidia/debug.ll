@@ -12,7 +12,7 @@
 ; TYPED: %u = add i32 %t, 1, !dbg ![[B:[0-9]+]]
 ; TYPED: !llvm.dbg.cu = !{![[CU:[0-9]+]]}
 ; TYPED-DAG: ![[F:[0-9]+]] = !DIFile(filename: "a.teg", directory: "/d")
-; TYPED-DAG: ![[CU]] = distinct !DICompileUnit(language: DW_LANG_C99, file: ![[F]], producer: "tegula", isOptimized: true, runtimeVersion: 0, emissionKind: LineTablesOnly, enums: !{{[0-9]+}})
+; TYPED-DAG: ![[CU]] = distinct !DICompileUnit(language: DW_LANG_C99, file: ![[F]], producer: "tegula", isOptimized: true, runtimeVersion: 0, emissionKind: DebugDirectivesOnly, enums: !{{[0-9]+}})
 ; TYPED-DAG: ![[SP]] = distinct !DISubprogram(name: "k", scope: ![[F]], file: ![[F]], line: 3, type: !{{[0-9]+}}, isLocal: false, isDefinition: true, scopeLine: 3, isOptimized: true, unit: ![[CU]])
 ; TYPED-DAG: ![[A]] = !DILocation(line: 4, column: 5, scope: ![[SP]])
 ; TYPED-DAG: ![[BLOCK:[0-9]+]] = !DILexicalBlockFile(scope: ![[SP]], file: !{{[0-9]+}}, discriminator: 0)
