@@ -133,6 +133,7 @@ CASES = {
     ("explain", "codegen"): (GPU, "--codegen nosuch", r"no code generator 'nosuch'"),
     ("explain", "dump-after"): ("one.teg", "--dump-after bounds", r"// after bounds"),
     ("explain", "time-passes"): ("one.teg", "--time-passes", r"ms  front end"),
+    ("explain", "picture"): (GPU, "--picture", r"0\.0:0 +0\.0:1"),
     ("explain", "path"): ("user.teg", "-I parts", r"parameters"),
     ("bench", "kernel"): ("two.teg --seconds 0.01", "-k second", r"second N"),
     ("bench", "arg"): ("one.teg --seconds 0.01", "-a x=zeros(7,9)", r"M=7"),

@@ -34,7 +34,7 @@ typedef struct Options {
     const char *size, *days, *comm;
     const char *shapes, *mode, *budget, *report, *jsonl, *tuned, *roofline, *html;
     int64_t variants;
-    bool merge, again, marks, counters;
+    bool merge, again, marks, counters, picture;
     bool werror, check_json, names, jit, verbose, all, as_json;
 } Options;
 

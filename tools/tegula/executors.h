@@ -38,6 +38,9 @@ bool job_launch_only(Job *job);
 tg_record *job_record(const Job *job, size_t spans, size_t marks);
 void job_record_end(const Job *job);
 
+/// Draws the layouts of the blocks of a GPU's code on the terminal, after the passes (picture.c).
+void explain_picture(Job *job);
+
 /// Runs the passes to grid IR, with the effects of --dump-after, --verify-each and --time-passes.
 bool job_passes(Job *job);
 

@@ -218,6 +218,7 @@ static void list_configs(const Job *job, Configs *out) {
 int cmd_explain(Ctx *ctx, const Options *o) {
     Job *job = job_create(ctx, o);
     TuneResult result;
+    if (job && !job->target && !args_refuse(o, "a CPU", "picture")) return EXIT_USAGE;
     bool ok = job && job_load(job) && job_instance(job, true);
     Configs configs = {0};
     if (ok) list_configs(job, &configs);
@@ -242,5 +243,6 @@ int cmd_explain(Ctx *ctx, const Options *o) {
     if (!print_code(job)) return EXIT_USER;
     if (cost.n) printf("the cost model for these dims (no measurement)\n%s", cost.data);
     if (ranks) explain_timeline(job, &launch);
+    if (o->picture) explain_picture(job);
     return EXIT_OK;
 }
