@@ -37,7 +37,7 @@ static double roof_at(const Roofline *r, double intensity) {
 enum { COLUMNS = 56, ROWS = 12 };
 
 static int row_of(Range x, double flops) {
-    return (int)lround((x.top - log2(flops)) / (x.top - x.bottom) * (ROWS - 1));
+    return (int)floor((x.top - log2(flops)) / (x.top - x.bottom) * (ROWS - 1) + 0.5);
 }
 
 static void print_chart(const Profile *p, const Roofline *r) {
@@ -50,7 +50,7 @@ static void print_chart(const Profile *p, const Roofline *r) {
         if (row >= 0 && row < ROWS) cells[row][c] = i * r->bandwidth < r->peak ? '/' : '-';
     }
     double at = (log2(p->flops / p->bytes) - x.left) / (x.right - x.left) * (COLUMNS - 1);
-    int row = row_of(x, p->flops / p->times.median), column = (int)lround(at);
+    int row = row_of(x, p->flops / p->times.median), column = (int)floor(at + 0.5);
     if (row >= 0 && row < ROWS && column >= 0 && column < COLUMNS) cells[row][column] = '*';
     for (int i = 0; i < ROWS; i++) {
         double y = exp2(x.top - (x.top - x.bottom) * i / (ROWS - 1));
