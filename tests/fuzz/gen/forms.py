@@ -10,7 +10,7 @@ def state(g, elem, shape, mag):
     """(name, contexts) of a variable that a loop folds into; it may begin with a loop's state."""
     focus = g.focus
     name, _ = g.variable(elem, shape, g.val(elem, shape, mag))
-    return name, {"carried"} if focus is not None and g.focus is None else set()
+    return name, {g.focus_mark} if focus is not None and g.focus is None else set()
 
 
 def folded(name, elem, shape, op, marks, **known):

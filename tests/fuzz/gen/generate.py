@@ -1,11 +1,12 @@
 """Random programs. Each reaches some goals: triples of an op, a context and an element."""
 
+from gen.in_place import MARK, InPlace
 from gen.ops import BOTH
 from gen.program import Fn, Node, Out, Param, Phase, Stmt
-from gen.values import RANGES, Values
+from gen.values import RANGES
 
 VALUE_CONTEXTS = ("straight", "then", "else", "loop", "nested", "while", "carried", "after", "lane", "fn", "merge",
-                  "phases")  # fmt: skip
+                  "phases", MARK)  # fmt: skip
 EFFECT_CONTEXTS = ("straight", "then", "else", "loop", "nested", "while", "fn", "phases")
 # These have no operands to carry into them.
 NO_OPERANDS = ("index", "iota", "load", "load pad", "optional", "product",
@@ -18,14 +19,14 @@ def legal(registry):
     for name, (elems, _, ranks, effect) in registry.ops.items():
         for e in elems:
             for c in EFFECT_CONTEXTS if effect else VALUE_CONTEXTS:
-                stuck = c == "carried" and (name in NO_OPERANDS or e.storage_only)
+                stuck = c in ("carried", MARK) and (name in NO_OPERANDS or e.storage_only)
                 again = name == "in place" and c in ("loop", "nested", "while")  # it would read its own writes
                 if not stuck and not again:
                     cells.append((name, c, e.name))
     return cells
 
 
-class Generator(Values):
+class Generator(InPlace):
     def __init__(self, tables, registry, pool, seed, number, goals):
         super().__init__(tables, pool, seed, number)
         self.ops, self.goals = registry.ops, goals
@@ -56,8 +57,12 @@ class Generator(Values):
     def apply(self, name, elem, shape=None):
         """Applies the op to operands of the element."""
         elems, recipe, ranks, effect = self.ops[name]
-        shape = self.shape(ranks) if shape is None else shape
-        return recipe(self, elem, self.fitting(name, shape, elem))
+        if shape is None:
+            shape = self.own_shape(ranks) or self.shape(ranks)
+        shape = self.fitting(name, shape, elem)
+        if not self.planes or self.focus is not None or effect:
+            return recipe(self, elem, shape)
+        return self.in_place(lambda: recipe(self, elem, shape), elem, shape)
 
     # ---- results
 
@@ -264,7 +269,7 @@ class Generator(Values):
 
         def make():
             self.loops.append(i)
-            self.focus = r
+            self.focus, self.focus_mark = r, "carried"
             self.reassociates = True
             n = self.apply(name, elem, shape)
             self.reassociates = False
@@ -409,10 +414,11 @@ class Generator(Values):
 
         def make():
             self.loops.append(f"{i}.start")
-            saved = dict(self.ranges)
+            saved = self.stores, dict(self.ranges)
             self.ranges[i], self.dims[dim] = (k, dim), total
+            self.stores = False
             n = self.apply(name, elem)
-            self.ranges = saved
+            self.stores, self.ranges = saved
             return n
 
         body, n = self.inside(make)
@@ -431,6 +437,12 @@ class Generator(Values):
         r.zs, r.nan = n.elem.kind == "f", n.nan
         self.held(q, r)
         self.held(p, Node(p, [], self.e("i64"), ()))
+
+    def value_stored(self, name, elem):
+        """The op on a tensor that the program stores to, in another context."""
+        self.plane(elem)
+        contexts = ["straight", "straight", "then", "else", "loop", "loop", "nested", "while", "after", "lane", "fn", "merge"]
+        self.place(name, self.r.choice(contexts), elem)
 
     # ---- contexts of effects
 

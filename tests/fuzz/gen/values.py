@@ -25,6 +25,7 @@ class Values:
         self.loops = []  # names of i64 scalars of loops
         self.ranges = {}  # name -> (extent, dimension)
         self.focus = None  # an operand that the next expression has to use
+        self.focus_mark = ""  # the context that its use reaches
         self.depth = 0
         self.reassociates = False  # a loop's state changes by this op alone, so its order is free
         self.body = []  # the list that receives statements
