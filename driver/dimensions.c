@@ -20,12 +20,9 @@ void dims_set(Ctx *ctx, Dimensions *dims, const char *name, int64_t value) {
 /// number.
 static void bind_pack_dim(Ctx *ctx, Dimensions *dims, const char *name, int n,
                           const int64_t *extents) {
-    Dimension bound = {name, n, 1, {0}};
+    Dimension bound = {name, n, extents_product(extents, n), {0}};
     if (dims_find(dims, name)) return;
-    for (int k = 0; k < n; k++) {
-        bound.extents[k] = extents[k];
-        bound.value *= extents[k];
-    }
+    for (int k = 0; k < n; k++) bound.extents[k] = extents[k];
     vec_push(ctx, dims, bound);
 }
 
@@ -71,33 +68,33 @@ bool dims_eval(const Dimensions *dims, const Expr *e, int64_t *out, const char *
 }
 
 bool dims_extents(const Dimensions *dims, const TypeExpr *type, int *rank, int64_t *extents,
-                  const char **unknown) {
+                  NoShape *why) {
     *rank = 0;
     for (int i = 0; i < type->dims.n; i++) {
         const Dim *d = &type->dims.at[i];
         const Dimension *pack = d->pack ? dims_find(dims, d->expr->name) : NULL;
         int n = d->pack ? (pack ? pack->pack : -1) : 1;
-        *unknown = d->pack ? d->expr->name : NULL;
-        if (n < 0 || *rank + n > MAX_RANK) return false;
-        if (!d->pack && !dims_eval(dims, d->expr, &extents[*rank], unknown)) return false;
+        *why = (NoShape){d->pack ? d->expr->name : "", "is not known"};
+        if (n < 0) return false;
+        if (*rank + n > MAX_RANK) {
+            *why = (NoShape){"its rank", "is above 8"};
+            return false;
+        }
+        if (!d->pack && !dims_eval(dims, d->expr, &extents[*rank], &why->subject)) return false;
         if (d->pack) memcpy(&extents[*rank], pack->extents, sizeof *extents * (size_t)n);
         *rank += n;
     }
-    for (int i = 0; i < *rank; i++) {
-        *unknown = "a negative extent";
+    *why = (NoShape){"an extent", "is negative"};
+    for (int i = 0; i < *rank; i++)
         if (extents[i] < 0) return false;
-    }
     return true;
 }
 
 bool dims_tensor(const Dimensions *dims, const TypeExpr *type, Tensor *t) {
-    const char *unknown;
-    int64_t stride = 1;
-    if (!dims_extents(dims, type, &t->rank, t->extents, &unknown)) return false;
-    for (int d = t->rank - 1; d >= 0; d--) {
-        t->strides[d] = stride;
-        stride *= t->extents[d];
-    }
+    NoShape why;
+    if (!dims_extents(dims, type, &t->rank, t->extents, &why)) return false;
+    for (int d = t->rank - 1; d >= 0; d--)
+        t->strides[d] = extents_product(&t->extents[d + 1], t->rank - d - 1);
     return true;
 }
 

@@ -25,10 +25,14 @@ void dims_bind(Ctx *ctx, Dimensions *dims, const TypeExpr *type, int rank, const
 void dims_constants(Ctx *ctx, Dimensions *dims, const Program *program);
 /// Binds the unknown names of conditions `require NAME == expression` whose other side is known.
 void dims_require(Ctx *ctx, Dimensions *dims, const FnDef *kernel);
-/// Computes the extents of a tensor type. False, with the unknown name, if they do not follow from
-/// dims.
+/// The reason why a type has no shape, as the two parts of a clause: "N", "is not known".
+typedef struct NoShape {
+    const char *subject, *fault;
+} NoShape;
+
+/// Computes the extents of a tensor type. False, with the reason, if they do not follow from dims.
 bool dims_extents(const Dimensions *dims, const TypeExpr *type, int *rank, int64_t *extents,
-                  const char **unknown);
+                  NoShape *why);
 /// Computes the extents, and the strides of a dense row-major tensor.
 bool dims_tensor(const Dimensions *dims, const TypeExpr *type, Tensor *t);
 /// Evaluates integer arithmetic over names, as in dims. False, with the name, if it fails.

@@ -50,24 +50,13 @@ const ParamUse *build_argument(const Build *b, int k, int *param) {
     ice(b->ctx, kernel->loc, "there is no parameter '%s'", name);
 }
 
-/// Multiplies the extents from .. to. An extent of 0 gives 0, however large the others are; other
-/// overflows give INT64_MAX.
-static int64_t saturated_product(const int64_t *extents, int from, int to) {
-    int64_t n = 1;
-    for (int i = from; i < to; i++)
-        if (extents[i] == 0) return 0;
-    for (int i = from; i < to; i++)
-        if (__builtin_mul_overflow(n, extents[i], &n)) return INT64_MAX;
-    return n;
-}
-
 /// Merges the axes from .. to of `t` into one. The elaborator has checked that one stride walks
 /// them. Axes of extent 1 are ignored; no axes at all become one row.
 static void join_tensor_axes(const Tensor *t, int from, int to, Tensor *out) {
     int64_t stride = from < to ? t->strides[from] : 1;
     for (int i = from; i < to; i++)
         if (t->extents[i] != 1) stride = t->strides[i];
-    out->extents[out->rank] = saturated_product(t->extents, from, to);
+    out->extents[out->rank] = extents_product(t->extents + from, to - from);
     out->strides[out->rank++] = stride;
 }
 
@@ -93,8 +82,8 @@ int64_t build_extent(const Build *b, int param, int axis) {
     int group = axis - use->pack_at;
     if (!pack || group < 0) return p->extents[axis];
     if (group >= use->pack_rank) return p->extents[axis - use->pack_rank + use->pack_given];
-    return saturated_product(p->extents + use->pack_at, use->pack_from[group],
-                             use->pack_from[group + 1]);
+    int from = use->pack_from[group], to = use->pack_from[group + 1];
+    return extents_product(p->extents + use->pack_at + from, to - from);
 }
 
 static void add_code_fact(FactList *d, enum tg_fact_kind kind, int param, int axis, int64_t value) {

@@ -77,12 +77,12 @@ static void fail_shape(Ctx *ctx, Inference *in, int i, int rank, const int64_t *
     in->message = t.data;
 }
 
-static void fail_unknown(Ctx *ctx, Inference *in, int i, const char *unknown) {
+static void fail_unknown(Ctx *ctx, Inference *in, int i, const NoShape *why) {
     Text t = {.ctx = ctx};
     text_add(&t, "%s: argument %d '%s' is missing, and its shape ", in->k->info->name, i + 1,
              in->k->info->params[i].name);
     ast_print_type(&t, inferred_param(in, i)->type);
-    text_add(&t, " does not follow from the other arguments: %s is not known", unknown);
+    text_add(&t, " does not follow from the other arguments: %s %s", why->subject, why->fault);
     in->status = TG_ERROR_ARGUMENT;
     in->message = t.data;
 }
@@ -119,9 +119,9 @@ static void infer_given(Ctx *ctx, Inference *in, int i) {
     tg_inferred *out = &in->out[i];
     int rank;
     int64_t extents[MAX_RANK];
-    const char *unknown;
+    NoShape why;
     size_t bytes = sizeof *a->shape * (size_t)a->rank;
-    bool follows = dims_extents(&in->dims, inferred_param(in, i)->type, &rank, extents, &unknown);
+    bool follows = dims_extents(&in->dims, inferred_param(in, i)->type, &rank, extents, &why);
     if (follows && (rank != a->rank || (bytes && memcmp(extents, a->shape, bytes) != 0))) {
         fail_shape(ctx, in, i, rank, extents);
         return;
@@ -134,14 +134,14 @@ static void infer_given(Ctx *ctx, Inference *in, int i) {
 
 static void infer_missing(Ctx *ctx, Inference *in, int i) {
     tg_inferred *out = &in->out[i];
-    const char *unknown;
+    NoShape why;
     bool follows =
-        dims_extents(&in->dims, inferred_param(in, i)->type, &out->rank, out->shape, &unknown);
+        dims_extents(&in->dims, inferred_param(in, i)->type, &out->rank, out->shape, &why);
     out->type = inferred_type(in, i);
     if (follows && out->type.bits)
         out->flags |= TG_INFERRED_KNOWN;
     else if (!(out->flags & TG_INFERRED_OPTIONAL))
-        fail_unknown(ctx, in, i, follows ? "its element type" : unknown);
+        fail_unknown(ctx, in, i, follows ? &(NoShape){"its element type", "is not known"} : &why);
 }
 
 static void infer_tensors(Ctx *ctx, void *arg) {

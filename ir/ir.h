@@ -25,6 +25,10 @@ typedef struct Region Region;
 
 enum { MAX_RANK = 8 };
 
+/// Multiplies n extents. An extent of 0 gives 0, however large the others are; other overflows give
+/// INT64_MAX.
+int64_t extents_product(const int64_t *extents, int n);
+
 Ir *ir_create(Ctx *ctx);
 Ctx *ir_ctx(const Ir *ir);
 

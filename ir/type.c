@@ -161,6 +161,15 @@ const Type *ty_with_shape(Ir *ir, const Type *elem, const Type *shape) {
     return ty_with_elem(ir, shape, elem->elem);
 }
 
+int64_t extents_product(const int64_t *extents, int n) {
+    int64_t product = 1;
+    for (int i = 0; i < n; i++)
+        if (extents[i] == 0) return 0;
+    for (int i = 0; i < n; i++)
+        if (__builtin_mul_overflow(product, extents[i], &product)) return INT64_MAX;
+    return product;
+}
+
 bool ty_same_shape(const Type *a, const Type *b) {
     if (a->kind != b->kind || a->rank != b->rank || a->layout != b->layout) return false;
     for (int i = 0; i < a->rank; i++)

@@ -29,6 +29,9 @@ static const char source[] =
     "}\n"
     "kernel counts(ids: i32[N], n: i32[V]) { parallel i in N by 16 { atomic_add(n[ids[i]], 1); } "
     "}\n"
+    "kernel deep(x: f32[..N], y: f32[..N, 2]) {\n"
+    "    parallel n in N by 16 { y[n, 0] = x[n]; }\n"
+    "}\n"
     "fn fill(y) { y[0] = 1; }\n"
     "fn grow(y, x) { y[0] = x[0] + y[1]; }\n"
     "kernel nested(x: f32[N], y: f32[N], z: f32[N]) { parallel { fill(y); grow(z, x); } }\n";
@@ -133,6 +136,22 @@ static void test_failures(void **state) {
     FAILS(tg_kernel_infer(NULL, args, 4, out), TG_ERROR_ARGUMENT, "the kernel is NULL");
 }
 
+/// Shapes that no tensor has.
+static void test_impossible_shapes(void **state) {
+    (void)state;
+    tg_inferred out[4];
+    int64_t ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+    tg_arg args[] = {dense(0, kDLFloat, 32, 8, ones), tg_none()};
+    FAILS(tg_kernel_infer(kernel_of(module, "deep"), args, 2, out), TG_ERROR_ARGUMENT,
+          "argument 2 'y' is missing, and its shape f32[..N, 2] does not follow from the other "
+          "arguments: its rank is above 8");
+    tg_arg short_row[] = {dense(0, kDLFloat, 32, 1, (int64_t[]){2}),
+                          dense(1, kDLFloat, 32, 1, (int64_t[]){9}), tg_none(), tg_int(1)};
+    FAILS(tg_kernel_infer(kernel_of(module, "strided"), short_row, 4, out), TG_ERROR_ARGUMENT,
+          "argument 3 'y' is missing, and its shape f32[I] does not follow from the other "
+          "arguments: an extent is negative");
+}
+
 static void test_symmetric(void **state) {
     (void)state;
     tg_module *m = module_of("kernel far(x: sym f32[W][N], y: f32[N]) {\n"
@@ -189,8 +208,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),       cmocka_unit_test(test_backwards),
         cmocka_unit_test(test_conditions), cmocka_unit_test(test_reads),
-        cmocka_unit_test(test_failures),   cmocka_unit_test(test_symmetric),
-        cmocka_unit_test(test_memory),     cmocka_unit_test(test_docs)};
+        cmocka_unit_test(test_failures),   cmocka_unit_test(test_impossible_shapes),
+        cmocka_unit_test(test_symmetric),  cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_docs)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     tg_module_destroy(module);
     return failed;

@@ -75,6 +75,11 @@ static void types_are_unique(Ctx *ctx, Ir *ir) {
                      ty_block(ir, EL_I8, 2, e));
     assert_int_equal(ty_count(ty_block(ir, EL_F32, 2, e)), 2048);
     assert_int_equal(ty_count(ty_scalar(ir, EL_F32)), 1);
+    int64_t wide[3] = {INT64_C(1) << 40, INT64_C(1) << 40, 0};
+    assert_true(extents_product(wide, 1) == wide[0]);
+    assert_true(extents_product(wide, 2) == INT64_MAX);
+    assert_true(extents_product(wide, 3) == 0);
+    assert_true(extents_product(wide, 0) == 1);
 }
 
 static void attributes_are_unique(Ctx *ctx, Ir *ir) {

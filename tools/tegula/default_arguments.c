@@ -35,9 +35,7 @@ static int64_t read_dim_option(Job *job, const char *option, const char **name) 
 }
 
 static int64_t dimension_extent(const Dimension *d) {
-    int64_t n = d->pack < 0 ? d->value : 1;
-    for (int i = 0; i < d->pack; i++) n *= d->extents[i];
-    return n;
+    return d->pack < 0 ? d->value : extents_product(d->extents, d->pack);
 }
 
 bool job_take_dims(Job *job, Dimensions *dims) {
@@ -95,12 +93,9 @@ static bool choose_dims(Job *job, int64_t otherwise, Dimensions *dims) {
 /// Returns the largest number of elements of a tensor, or -1 if its dims cannot be evaluated.
 static int64_t largest_elements(const Dimensions *dims, const TypeExpr *type, int64_t *extents,
                                 int *rank) {
-    const char *unknown;
-    int64_t n = 1;
-    if (!dims_extents(dims, type, rank, extents, &unknown)) return -1;
-    for (int i = 0; i < *rank; i++)
-        if (__builtin_mul_overflow(n, extents[i], &n)) return INT64_MAX;
-    return n;
+    NoShape why;
+    if (!dims_extents(dims, type, rank, extents, &why)) return -1;
+    return extents_product(extents, *rank);
 }
 
 /// Halves the default extent until no tensor is too large.

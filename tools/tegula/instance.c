@@ -284,13 +284,14 @@ static bool is_output(const Job *job, const char *name) {
 
 /// Makes zeroes for a tensor without an --arg. Its dims follow from those of the others.
 static bool infer_tensor(Job *job, const GenericTypes *types, const Dimensions *dims, int i) {
-    const char *name = job_param(job, i)->name.text, *unknown;
+    const char *name = job_param(job, i)->name.text;
+    NoShape why;
     int rank;
     int64_t extents[MAX_RANK];
     Elem e = declared_elem(job, types, i);
-    if (!dims_extents(dims, job_param(job, i)->type, &rank, extents, &unknown)) {
-        cli_error("no --arg for '%s', and its shape does not follow: %s is not known", name,
-                  unknown);
+    if (!dims_extents(dims, job_param(job, i)->type, &rank, extents, &why)) {
+        cli_error("no --arg for '%s', and its shape does not follow: %s %s", name, why.subject,
+                  why.fault);
         cli_hint("give it: --arg '%s=zeros(...)', or @file.npy, or rand(...)", name);
         return false;
     }

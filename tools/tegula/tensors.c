@@ -35,9 +35,7 @@ static void *map_guarded_pages(Ctx *ctx, size_t bytes, bool guard) {
 }
 
 int64_t tensor_count(const Tensor *t) {
-    int64_t n = 1;
-    for (int i = 0; i < t->rank; i++) n *= t->extents[i];
-    return n;
+    return extents_product(t->extents, t->rank);
 }
 
 tg_misaligned tensor_misalignment(const Tensor *t, int unit, int *axis) {
