@@ -68,6 +68,12 @@ void cpu_function_attributes(Cpu *c, LLVMValueRef fn) {
     LLVMAddTargetDependentFunctionAttr(fn, "min-legal-vector-width", width);
 }
 
+void cpu_cold_function(Cpu *c, LLVMValueRef fn) {
+    cpu_function_attributes(c, fn);
+    set_attribute(c, fn, "noinline");
+    set_attribute(c, fn, "cold");
+}
+
 /* ---- arenas -------------------------------------------------------------------------------- */
 
 /// Masked-off scalar loads read the arena, so every kernel has one.

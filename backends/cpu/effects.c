@@ -9,11 +9,16 @@
 
 /* ---- calls --------------------------------------------------------------------------------- */
 
-LLVMValueRef env_call(Emit *e, int index, int n, LLVMValueRef *args) {
-    Gen *g = e->g;
-    LLVMValueRef at = LLVMBuildStructGEP2(g->b, e->cpu->env, e->env, (unsigned)index, "");
+static LLVMValueRef call_in_env(const Cpu *c, LLVMValueRef env, int index, int n,
+                                LLVMValueRef *args) {
+    const Gen *g = c->gen;
+    LLVMValueRef at = LLVMBuildStructGEP2(g->b, c->env, env, (unsigned)index, "");
     LLVMValueRef fn = LLVMBuildLoad2(g->b, g->ptr, at, "");
-    return LLVMBuildCall2(g->b, e->cpu->env_fn[index], fn, args, (unsigned)n, "");
+    return LLVMBuildCall2(g->b, c->env_fn[index], fn, args, (unsigned)n, "");
+}
+
+LLVMValueRef env_call(Emit *e, int index, int n, LLVMValueRef *args) {
+    return call_in_env(e->cpu, e->env, index, n, args);
 }
 
 /// Allocates stack slots in the function's first block.
@@ -102,17 +107,54 @@ static const char *message_values(Emit *e, const Op *op, int first, MessageValue
     return types.data;
 }
 
-static LLVMValueRef stored_values(Emit *e, const MessageValues *v) {
-    LLVMValueRef slots = stack_slots(e, v->n);
+static void store_values(const Gen *g, LLVMValueRef slots, const MessageValues *v) {
     for (int i = 0; i < v->n; i++)
-        LLVMBuildStore(e->g->b, v->data[i], gen_offset(e->g, slots, gen_i64(e->g, 8 * (int64_t)i)));
-    return slots;
+        LLVMBuildStore(g->b, v->data[i], gen_offset(g, slots, gen_i64(g, 8 * (int64_t)i)));
+}
+
+/// Emits the body of the function that fails at a site with n values.
+static void emit_fail_body(const Cpu *c, LLVMValueRef fn, int n) {
+    Gen *g = c->gen;
+    MessageValues v = {0};
+    LLVMPositionBuilderAtEnd(g->b, LLVMAppendBasicBlockInContext(g->llvm, fn, "start"));
+    for (int i = 0; i < n; i++) vec_push(g->ctx, &v, LLVMGetParam(fn, (unsigned)i + 2));
+    LLVMValueRef slots = LLVMBuildArrayAlloca(g->b, g->i64, gen_i64(g, n ? n : 1), "");
+    store_values(g, slots, &v);
+    LLVMValueRef env = LLVMGetParam(fn, 0), args[3] = {env, LLVMGetParam(fn, 1), slots};
+    LLVMBuildRet(g->b, call_in_env(c, env, ENV_FAIL, 3, args));
+}
+
+/// Returns the module's function that fails at a site with n values. A kernel with hundreds of
+/// checks would otherwise store values and call the runtime at each.
+static LLVMValueRef fail_function(Emit *e, int n, LLVMTypeRef type) {
+    const Gen *g = e->g;
+    const char *name = ctx_format(e->ctx, "fail.%d", n);
+    LLVMValueRef fn = LLVMGetNamedFunction(g->module, name);
+    if (fn) return fn;
+    LLVMBasicBlockRef back = emit_here(e);
+    LLVMMetadataRef where = LLVMGetCurrentDebugLocation2(g->b);
+    fn = LLVMAddFunction(g->module, name, type);
+    LLVMSetLinkage(fn, LLVMInternalLinkage);
+    cpu_cold_function(e->cpu, fn);
+    LLVMSetCurrentDebugLocation2(g->b, NULL);
+    emit_fail_body(e->cpu, fn, n);
+    LLVMPositionBuilderAtEnd(g->b, back);
+    LLVMSetCurrentDebugLocation2(g->b, where);
+    return fn;
 }
 
 /// Returns from the function with the status of `fail`.
 static void build_fail(Emit *e, LLVMValueRef where, const MessageValues *v) {
-    LLVMValueRef args[3] = {e->env, where, stored_values(e, v)};
-    LLVMBuildRet(e->g->b, env_call(e, ENV_FAIL, 3, args));
+    const Gen *g = e->g;
+    int n = v->n + 2;
+    LLVMTypeRef *types = ctx_array(e->ctx, LLVMTypeRef, n);
+    LLVMValueRef *args = ctx_array(e->ctx, LLVMValueRef, n);
+    types[0] = types[1] = g->ptr;
+    args[0] = e->env, args[1] = where;
+    for (int i = 0; i < v->n; i++) types[i + 2] = g->i64, args[i + 2] = v->data[i];
+    LLVMTypeRef type = LLVMFunctionType(g->i32, types, (unsigned)n, false);
+    LLVMValueRef fn = fail_function(e, v->n, type);
+    LLVMBuildRet(g->b, LLVMBuildCall2(g->b, type, fn, args, (unsigned)n, ""));
 }
 
 /// Opens code that runs only if `bad` is true, up to end_failure. It is a scope.
@@ -153,8 +195,10 @@ void lower_require(Emit *e, Op *op) {
 void lower_print(Emit *e, Op *op) {
     MessageValues v = {0};
     const char *types = message_values(e, op, 0, &v);
+    LLVMValueRef slots = stack_slots(e, v.n);
+    store_values(e->g, slots, &v);
     LLVMValueRef args[3] = {e->env, make_site(e, op, TG_SITE_PRINT, op_str(op, A_TEXT), types, 0),
-                            stored_values(e, &v)};
+                            slots};
     env_call(e, ENV_PRINT, 3, args);
 }
 

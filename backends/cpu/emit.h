@@ -58,6 +58,8 @@ bool target_is_x86(const TargetInfo *t);
 bool target_lacks(const TargetInfo *t, const char *feature);
 /// Sets the attributes of every function: the CPU that it targets.
 void cpu_function_attributes(Cpu *c, LLVMValueRef fn);
+/// Attributes of a function that runs seldom and stays apart.
+void cpu_cold_function(Cpu *c, LLVMValueRef fn);
 
 /* ---- arena.c ------------------------------------------------------------------------------- */
 
