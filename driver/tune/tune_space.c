@@ -235,11 +235,14 @@ static bool set_gpu_axis(GpuAxes *out, AxisId id, int value) {
 }
 
 /// Sets the axes that the GPU model knows from the values. Returns the number of values for axes
-/// that it does not know.
-static int read_gpu_axes(int n, const NamedValue *values, GpuAxes *out) {
+/// that it does not know: of the loops that may be split, it knows sums of products alone.
+static int read_gpu_axes(const RankedSetting *s, int n, const NamedValue *values, GpuAxes *out) {
     int others = 0;
-    for (int i = 0; i < n; i++)
-        others += !set_gpu_axis(out, axis_by_name(values[i].name), (int)values[i].value);
+    for (int i = 0; i < n; i++) {
+        AxisId id = axis_by_name(values[i].name);
+        bool priced = id != AXIS_SPLIT || s->needs.splits;
+        others += !priced || !set_gpu_axis(out, id, (int)values[i].value);
+    }
     return others;
 }
 
@@ -250,7 +253,7 @@ static Expected expected_seconds(const Make *m, const RankedSetting *s, int n,
     GpuAxes axes = s->axes;
     axes.slack = TUNE_SLACK;
     if (s->seconds < 0) return e;
-    int others = m->b->gpu ? read_gpu_axes(n, more, &axes) : n;
+    int others = m->b->gpu ? read_gpu_axes(s, n, more, &axes) : n;
     if (others < n) {
         e.seconds += build_setting_cost(m->b, s, &axes, &e.needs) - s->alone;
     }

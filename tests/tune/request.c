@@ -51,6 +51,13 @@ const char source[] =
     "kernel exact(x: f32[N], y: f32[N]) schedule specialise = 1 {\n"
     "    parallel n in N by 64 { y[n] = x[n]; }\n"
     "}\n"
+    "kernel greatest(x: f32[R, N], y: f32[R]) {\n"
+    "    parallel r in R {\n"
+    "        var t: f32 = -inf;\n"
+    "        for n in N by 1024 merge max { t = max(t, max(x[r, n, pad = -inf])); }\n"
+    "        y[r] = t;\n"
+    "    }\n"
+    "}\n"
     "kernel plain(x: f32[N], y: f32[N]) { parallel n in N by 64 { y[n] = 2 * x[n]; } }\n";
 
 static const int64_t *dense(Ctx *ctx, int rank, const int64_t *shape) {

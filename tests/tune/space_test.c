@@ -248,6 +248,12 @@ static void modelled(Ctx *ctx, void *arg) {
     r = half_request(ctx, "sm_90a", 128, 128, 8192);
     assert_true(tune_space(ctx, &r, &s));
     assert_true(with_axis(&s, "split", 4)->predicted < 2 * s.at[0].predicted);
+    // The model has no price of a split loop with a merge function.
+    const int ranks[] = {2, 1};
+    const int64_t shapes[][4] = {{8, 1 << 20}, {8}};
+    r = request_for(ctx, "greatest", "sm_90a", 2, ranks, shapes);
+    assert_true(tune_space(ctx, &r, &s));
+    assert_true(with_axis(&s, "split", 2)->predicted > 1.05 * s.at[0].predicted);
 }
 
 static void nothing_to_choose(Ctx *ctx, void *arg) {
