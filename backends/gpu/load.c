@@ -327,6 +327,8 @@ void gpu_lower_load(GpuFn *f, Op *op) {
     int n = f->options->check ? 1 : find_load_group(f, op, group);
     group[0] = op;
     for (int i = 1; i < n; i++) gpu_order_access(f, group[i]);
+    // All of them come after a barrier that one of them needs, so the next barrier orders them.
+    for (int i = 0; i < n; i++) gpu_order_access(f, group[i]);
     for (int i = 0; i < n; i++) loads[i] = start_load(f, group[i]);
     run_loads(f, loads, n);
 }

@@ -50,4 +50,22 @@ case(
      "z": f"zeros({M},{M})", "i": r.permutation(M)},
     planes,
 )
+
+
+
+def together(u, y, **_):
+    n = y.shape[1]
+    u = np.broadcast_to(np.arange(n), u.shape)
+    later = y.copy()
+    later[:, 1:] = np.pad(u[:, 3:], ((0, 0), (0, 3)))[:, :-1]
+    return {"u": u, "y": later, "z": np.pad(y[:, :-2], ((0, 0), (2, 0)))}
+
+
+case(
+    "in_place.teg",
+    "together",
+    {"u": r.integers(-4, 5, (3, 250)).astype(np.int32), "y": r.integers(-4, 5, (3, 250)).astype(np.float32),
+     "z": "zeros(3,250)"},
+    together,
+)
 case("in_place.teg", "turns", {"y": r.integers(-4, 5, (3, 170, 9)).astype(np.int32)}, turns)
