@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DECLARATION = {"kernel", "fn", "import", "const", "let", "var", "scratch", "sym"}
 CONSTANT = {"true", "false", "inf", "nan", "None"}
 GRAMMARS = ["editors/vscode/syntaxes/tegula.tmLanguage.json", "editors/vim/syntax/tegula.vim",
-            "editors/emacs/tegula-mode.el"]
+            "editors/emacs/tegula-mode.el", "editors/pygments/tegula_lexer.py"]
 LIST = re.compile(r"(words:(\w+)\b[^\n]*\n)([^\n]*)")
 
 
