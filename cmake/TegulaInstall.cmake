@@ -15,6 +15,8 @@ install(FILES ${CMAKE_SOURCE_DIR}/runtime/tegula/dlpack.h ${CMAKE_SOURCE_DIR}/ru
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tegula COMPONENT dev)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/stdlib/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/std
         COMPONENT tools FILES_MATCHING PATTERN "*.teg")
+install(FILES ${CMAKE_SOURCE_DIR}/tools/gdb/tegula_gdb.py
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/gdb COMPONENT tools)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/editors DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula
         COMPONENT tools PATTERN node_modules EXCLUDE)
 # Pages link each other by relative paths, so they keep their relative places.

@@ -324,6 +324,9 @@ struct Use {
     Use *next, **link; // the other uses of the value
 };
 
+/// The count of live positions of the source's range r is named r_live.
+#define LIVE_COUNT "_live"
+
 struct Value {
     const Type *type;
     Op *def;        // the op with this result, or NULL:

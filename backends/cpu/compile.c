@@ -341,7 +341,7 @@ static void compile_cpu(Ctx *ctx, void *arg) {
     Op *kernel = find_kernel(job->module, NULL);
     if (!kernel) ice(ctx, (Loc){0}, "a module for the CPU holds one kernel");
     Gen *g = start_module(job, kernel);
-    bool quick = job->options->quick;
+    bool quick = job->options->quick || job->options->debug;
     LLVMTargetMachineRef m = (quick ? target_machine_quick : target_machine)(
         ctx, job->info.arch, job->info.cpu, job->info.features);
     module_target(g, m);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A function under construction: its blocks, loops and branches. Each loop body and each arm is a
 // scope.
+#include <string.h>
+
 #include "backends/cpu/emit.h"
 
 /* ---- functions ----------------------------------------------------------------------------- */
@@ -20,6 +22,28 @@ Emit *emit_new(Cpu *cpu, LLVMValueRef fn) {
 
 void debug_at(Emit *e, const Op *op) {
     debug_location(e->g, e->scope, op->loc);
+}
+
+static Loc place_of(const Value *v) {
+    if (v->def) return v->def->loc;
+    return v->region && v->region->parent ? v->region->parent->loc : (Loc){0};
+}
+
+void debug_scalar(Emit *e, const Value *v, LLVMValueRef x) {
+    DebugVariable of = {.name = v->name, .loc = place_of(v), .elem = v->type->elem};
+    if (v->name && of.loc.line) debug_variable(e->g, e->scope, &of, x);
+}
+
+void debug_block(Emit *e, const Value *v, const Buffer *b) {
+    DebugVariable of = {
+        .name = v->name, .loc = place_of(v), .elem = b->elem, .rank = b->rank, .bytes = b->bytes};
+    memcpy(of.extents, b->extents, sizeof of.extents);
+    memcpy(of.strides, b->strides, sizeof of.strides);
+    if (v->name && b->rank && of.loc.line) debug_variable(e->g, e->scope, &of, b->memory);
+}
+
+bool debug_shows(const Emit *e, const Value *v) {
+    return e->g->debug && v->name && v->type->rank;
 }
 
 void debug_function(Emit *e, const Op *op, const char *name) {

@@ -46,6 +46,13 @@ LLVMBasicBlockRef emit_here(Emit *e);
 
 /// Assigns the line of op to the instructions built from here on.
 void debug_at(Emit *e, const Op *op);
+/// Shows a debugger that the scalar v is x, or that the elements of v lie in b. Does nothing for a
+/// value without a name, or without debug information.
+void debug_scalar(Emit *e, const Value *v, LLVMValueRef x);
+void debug_block(Emit *e, const Value *v, const Buffer *b);
+/// Whether v is a block that a debugger shows: it is computed where it is defined, and keeps its
+/// memory.
+bool debug_shows(const Emit *e, const Value *v);
 /// Gives the function a scope for locations. debug_at works from here on.
 void debug_function(Emit *e, const Op *op, const char *name);
 

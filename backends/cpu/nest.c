@@ -153,7 +153,7 @@ static void settle_buffers(Emit *e, Nest *n) {
         Root *r = &n->roots.data[i];
         if (r->kind == ROOT_REDUCE || r->kind == ROOT_ATOMIC) result_buffers(e, r->op);
         if (r->kind != ROOT_BUFFER) continue;
-        if (!r->keep && !wanted_later(e, n, r->value)) {
+        if (!r->keep && !debug_shows(e, r->value) && !wanted_later(e, n, r->value)) {
             for (int k = i; k + 1 < n->roots.n; k++) n->roots.data[k] = n->roots.data[k + 1];
             n->roots.n--;
         } else if (!r->out) {

@@ -122,7 +122,7 @@ static void mark_inner(Op *op, void *arg) {
 static void find_register_loops(Op *op, void *arg) {
     Emit *e = arg;
     const Type *shape = NULL;
-    if (op->code != OP_FOR || plan_is_register_loop(e, op)) return;
+    if (op->code != OP_FOR || plan_is_register_loop(e, op) || e->g->debug) return;
     if (!may_carry_blocks(op, &shape, true) || !body_fits(e, op, shape)) return;
     map_set(e->ctx, &e->plan->loops, op, &outer_mark);
     op_walk_pre(op, mark_inner, e);
@@ -322,6 +322,7 @@ static void decide_cut(Emit *e, Op *op) {
     count_uses(e, v, info);
     int64_t uses = 0;
     for (int k = 0; k < info->uses.n; k++) uses += info->uses.data[k].times;
+    if (debug_shows(e, v)) info->cut = true;
     if (moves_only(op)) return;
     info->cut |= info->cost * uses > info->cost + 1 + uses || is_whole_again(v);
 }

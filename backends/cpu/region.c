@@ -31,6 +31,7 @@ static void lower_lazy(Emit *e, Op *op) {
     if (v->type->rank == 0 && op->code == OP_LOAD && nest_writes(e, operand(op, 0))) nest_flush(e);
     emit_simple(e, op);
     if (v->type->rank && plan_is_cut(e, v)) nest_add(e, (Root){.kind = ROOT_BUFFER, .value = v});
+    if (debug_shows(e, v)) nest_flush(e);
 }
 
 /// Computes the greatest power of two that divides the address.

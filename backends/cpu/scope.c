@@ -110,7 +110,7 @@ void bind_lanes(Emit *e, const Value *v, LLVMValueRef x) {
 
 void bind_scalar(Emit *e, const Value *v, LLVMValueRef x) {
     bind_lanes(e, v, x);
-    if (v->name && v->def) debug_variable(e->g, e->scope, v->type->elem, v->def->loc, v->name, x);
+    debug_scalar(e, v, x);
 }
 
 LLVMValueRef emit_scalar(Emit *e, const Value *v) {
@@ -133,6 +133,7 @@ const TensorRef *emit_tensor(Emit *e, const Value *v) {
 
 void bind_buffer(Emit *e, const Value *v, Buffer *b) {
     rebind_value(e, v)->buffer = b;
+    if (b) debug_block(e, v, b);
 }
 
 Buffer *bound_buffer(Emit *e, const Value *v) {

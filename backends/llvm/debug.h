@@ -14,8 +14,17 @@ void debug_end(Gen *g);
 LLVMMetadataRef debug_subprogram(Gen *g, LLVMValueRef fn, Loc loc, const char *name);
 /// Assigns loc to the instructions built from here on.
 void debug_location(Gen *g, LLVMMetadataRef scope, Loc loc);
-/// Declares that x is the value of the source's variable `name` from here on.
-void debug_variable(Gen *g, LLVMMetadataRef scope, Elem elem, Loc loc, const char *name,
-                    LLVMValueRef x);
+/// A variable of the source: a scalar, or a block in memory. strides count elements and fall from
+/// axis to axis.
+typedef struct DebugVariable {
+    const char *name;
+    Loc loc;
+    Elem elem;
+    int rank; // 0: a scalar
+    int64_t bytes, extents[MAX_RANK], strides[MAX_RANK];
+} DebugVariable;
+
+/// Makes x the value of the variable from here on: a scalar, or the address of a block.
+void debug_variable(Gen *g, LLVMMetadataRef scope, const DebugVariable *v, LLVMValueRef x);
 
 #endif

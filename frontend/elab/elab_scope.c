@@ -38,10 +38,13 @@ static void index_all(Elab *e, Scope *s) {
         if (!map_get(&s->named, b->name)) map_set(e->ctx, &s->named, b->name, b);
 }
 
-/// The source's name appears in the IR, unless the value already has a name.
-static void name_value(Val v, const char *name) {
+/// The source's name appears in the IR, unless the value already has a name. The count of a range
+/// has its own name, so that a debugger does not take it for the begin (passes/pads/pads_warn.c
+/// knows it).
+static void name_value(Ctx *ctx, Val v, const char *name) {
     if (v.kind == V_IR && v.ir.v->def && !v.ir.v->name) v.ir.v->name = name;
-    if (v.kind == V_RANGE && !v.range->count->name) v.range->count->name = name; // for pads_warn.c
+    if (v.kind == V_RANGE && !v.range->count->name)
+        v.range->count->name = ctx_format(ctx, "%s" LIVE_COUNT, name);
 }
 
 Binding *scope_bind(Elab *e, Name name, BindKind kind, Val v) {
@@ -52,7 +55,7 @@ Binding *scope_bind(Elab *e, Name name, BindKind kind, Val v) {
         index_all(e, e->scope);
     else if (e->scope->n > FEW)
         map_set(e->ctx, &e->scope->named, b->name, b);
-    name_value(v, name.text);
+    name_value(e->ctx, v, name.text);
     if (e->program->names) el_note_type(e, name.loc, NULL, v);
     return b;
 }

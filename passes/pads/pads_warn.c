@@ -14,8 +14,11 @@ static const char *tensor_name(const Op *load) {
 }
 
 /// Returns the source's name of the range, or an ellipsis.
-static const char *range_name(const Value *count) {
-    return count && count->name && *count->name ? count->name : "...";
+static const char *range_name(const Pads *p, const Value *count) {
+    if (!count || !count->name || !*count->name) return "...";
+    size_t n = strlen(count->name), tail = strlen(LIVE_COUNT);
+    bool is_count = n > tail && strcmp(count->name + n - tail, LIVE_COUNT) == 0;
+    return is_count ? ctx_format(p->ctx, "%.*s", (int)(n - tail), count->name) : count->name;
 }
 
 /* ---- pads for hints ------------------------------------------------------------------------ */
@@ -58,7 +61,7 @@ static const char *helpful_pad(Pads *p, const Op *op, const Fact *f, const char 
 /// Returns "valid(n)", with axes of 1 so that it lies along this axis of a block.
 static const char *valid_choice(const Pads *p, const Type *t, int axis, const Fact *f) {
     Text out = {.ctx = p->ctx};
-    text_add(&out, "valid(%s)", range_name(f->count));
+    text_add(&out, "valid(%s)", range_name(p, f->count));
     for (int d = 0; d < t->rank && t->rank > 1; d++)
         text_add(&out, "%s%s", d ? ", " : "[", d == axis ? ":" : "None");
     if (t->rank > 1) text_add(&out, "]");
