@@ -260,7 +260,7 @@ static void limit_loop(LoopSplit *s, Builder *b, Value *way) {
     op_set_operand(loop, 1, ix_min(b, ix_add(b, from, length), hi));
     for (int i = 0; i < loop->n_results && s->monoids; i++) {
         Value *init = operand(loop, i + 2);
-        const Attr *a = monoid_identity(b->ir, s->monoids[i], init->type->elem);
+        const Attr *a = part_identity(b->ir, s->monoids[i], init->type->elem);
         Value *nothing = build_const(b, init->type, a);
         if (s->single) {
             const Type *wide = ty_with_elem(b->ir, init->type, EL_BOOL);

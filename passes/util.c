@@ -349,6 +349,12 @@ const Attr *monoid_identity(Ir *ir, OpCode op, Elem elem) {
     }
 }
 
+const Attr *part_identity(Ir *ir, OpCode op, Elem elem) {
+    bool ignores_nan = (op == OP_MIN || op == OP_MAX) && elem_is(elem, EC_FLOAT);
+    return ignores_nan ? attr_of_cell(ir, elem, cell_cast(EL_F64, elem, (Cell){.f = NAN}))
+                       : monoid_identity(ir, op, elem);
+}
+
 /* ---- slices -------------------------------------------------------------------------------- */
 
 /// Whether every value that op's regions use is defined in them or outside of root.

@@ -84,6 +84,9 @@ Value *build_zero(Builder *b, const Type *type);
 /// Returns x with op(x, y) = y for every y of the element, or NULL. For max and min of floats, this
 /// holds for all y but NaN.
 const Attr *monoid_identity(Ir *ir, OpCode op, Elem elem);
+/// Returns the initial value for a part of a fold whose parts are folded later, or NULL. It is NaN
+/// for max and min of floats: max(-inf, NaN) is -inf, and a part of NaNs alone must stay NaN.
+const Attr *part_identity(Ir *ir, OpCode op, Elem elem);
 
 /* ---- slices -------------------------------------------------------------------------------- */
 

@@ -124,3 +124,27 @@ case(
     lambda x, y, **_: {"y": x + 2 * y.T},
     name="splits-turned-in-place",
 )
+
+
+def rows_with_nan(rows, n, type):
+    """Rows of NaN alone, in one half, in the first element, everywhere but there, and rows of one infinity."""
+    x = np.random.default_rng(5).standard_normal((rows, n)).astype(type)
+    x[0], x[1, : n // 2], x[2, 0], x[3, 1:] = np.nan, np.nan, np.nan, np.nan
+    x[4], x[5] = -np.inf, np.inf
+    return x
+
+
+def extremes(x, **_):
+    return {"least": np.fmin.reduce(x, axis=1), "greatest": np.fmax.reduce(x, axis=1)}
+
+
+# A part of NaNs alone, or an empty one, must not turn a row's NaN into an infinity.
+for (rows, n), type in (((6, 3), np.float32), ((7, 130), np.float16), ((6, 1000), np.float64)):
+    case(
+        "splits.teg",
+        "extremes",
+        {"x": rows_with_nan(rows, n, type), "least": np.zeros(rows, type), "greatest": np.zeros(rows, type)},
+        extremes,
+        tune=[{"BN": 8, "split": 2}, {"BN": 8, "split": 5}, {"BN": 64, "split": 3}],
+        name=f"splits-extremes-{rows}x{n}",
+    )
