@@ -227,6 +227,8 @@ def main():
     p.add_argument("--unreached", metavar="A,B,C", help="fail where more places of a turn are not reached")
     p.add_argument("--least", type=float, default=0.0, help="fail below this share, in percent")
     o = p.parse_args()
+    kernels = {c[1] for c in (stdlib_cases.RANKS if o.ranks else stdlib_cases.CASES) if o.k in c[1]}
+    turns.say_left_out(sum(not has_turn(o, k) for k in kernels), len(kernels))
     with tempfile.TemporaryDirectory() as folder:
         failed, log = (run_ranks if o.ranks else run)(o, pathlib.Path(folder))
     for file, kernel in stdlib_cases.missing():
