@@ -79,7 +79,8 @@ USES = {
     "load": [{FLAT: ("z[v as i64]", lambda v: v * 2), TALL: ("z[v[:, 1] as i64][:, None]", lambda v: v[:, 1:2] * 2)}],
 }
 OTHERS = {"iota": "takes no block", "const": "takes no block", "rank": "takes no block", "workspace_limit": "takes no block",
-          "dim": "of a tensor", "stride": "of a tensor", "align": "of a tensor", "live": "of a tensor", "bitcast": "lane by lane, as cast"}
+          "dim": "of a tensor", "stride": "of a tensor", "align": "of a tensor", "live": "of a tensor",
+          "bitcast": "lane by lane, as cast"}
 TABLE = pathlib.Path(__file__).resolve().parents[2] / "lang" / "ops.def"
 PASSES = TABLE.read_text().index('"launch"')  # ops of passes come after these
 
