@@ -192,7 +192,8 @@ def _open() -> tuple[ctypes.CDLL, str]:
         except OSError as error:
             reasons.append(str(error))
     raise ImportError(
-        "libtegula.so was not found: set TEGULA_LIBRARY to its path\n" + "\n".join(reasons)
+        "libtegula.so was not found. In a clone, build it: cmake --build build --target tegula_shared. "
+        "Elsewhere, set TEGULA_LIBRARY to its path.\n" + "\n".join(reasons)
     )
 
 

@@ -30,7 +30,7 @@ static void help_all(void) {
     printf("Tegula: block-level tensor kernels on any chip\n\n"
            "usage: tegula COMMAND [options] [files]\n\n");
     for (int i = 0; i < COMMAND_COUNT; i++)
-        printf("  %-10s%s\n", cli_commands[i].name, cli_commands[i].doc);
+        printf("  %-12s%s\n", cli_commands[i].name, cli_commands[i].doc);
     printf("\n`tegula COMMAND --help` lists the options of a command.\n"
            "`tegula help arguments` describes how arguments are written.\n"
            "`tegula help man` prints the manual page: tegula help man | man -l -\n\n"
