@@ -229,15 +229,27 @@ static void bind_tensor_argument(Emit *e, Value *v, LLVMValueRef slot) {
     bind_tensor(e, v, t);
 }
 
+static bool is_used_tensor(const Value *v) {
+    return v->type->kind == TK_TENSOR && value_has_uses(v);
+}
+
+/// Moves every parameter of one alias scope to another. A tensor may meet several others, so the
+/// whole scope moves with it.
+static void move_scope(Emit *e, const Region *body, int from, int to) {
+    for (int i = 0; i < body->n_args; i++) {
+        TensorRef *t =
+            is_used_tensor(body->args[i]) ? (TensorRef *)emit_tensor(e, body->args[i]) : NULL;
+        if (t && t->id == from) t->id = to;
+    }
+}
+
 /// Gives parameters that may be one view the same alias scope.
 static void merge_scopes(Emit *e, const Region *body) {
     for (int i = 0; i < body->n_args; i++)
         for (int j = 0; j < i; j++) {
             const Value *a = body->args[i], *b = body->args[j];
-            bool tensors = a->type->kind == TK_TENSOR && b->type->kind == TK_TENSOR;
-            if (!tensors || !value_has_uses(a) || !value_has_uses(b)) continue;
-            if (tensors_may_meet(a, b))
-                ((TensorRef *)emit_tensor(e, a))->id = emit_tensor(e, b)->id;
+            if (is_used_tensor(a) && is_used_tensor(b) && tensors_may_meet(a, b))
+                move_scope(e, body, emit_tensor(e, a)->id, emit_tensor(e, b)->id);
         }
 }
 

@@ -154,6 +154,16 @@ static GpuTensor *device_tensor(GpuFn *f, const Value *v) {
     return v->type->kind == TK_TENSOR ? map_get(&f->values, v) : NULL;
 }
 
+/// Moves every argument of one class to another. A tensor may be in several pairs, so the whole
+/// class moves with it.
+static void move_class(GpuFn *f, int from, int to) {
+    const Region *r = f->device->regions[0];
+    for (int i = 0; i < r->n_args; i++) {
+        GpuTensor *t = device_tensor(f, r->args[i]);
+        if (t && t->class == from) t->class = to;
+    }
+}
+
 /// Joins the classes of the device arguments that a dispatch gives for parameters x and y of the
 /// kernel.
 static void join_classes(GpuFn *f, const Op *dispatch, const Value *x, const Value *y) {
@@ -162,7 +172,7 @@ static void join_classes(GpuFn *f, const Op *dispatch, const Value *x, const Val
         for (int j = 1; j < dispatch->n_operands; j++) {
             if (operand(dispatch, i) != x || operand(dispatch, j) != y) continue;
             GpuTensor *a = device_tensor(f, r->args[i]), *b = device_tensor(f, r->args[j]);
-            if (a && b) b->class = a->class;
+            if (a && b) move_class(f, b->class, a->class);
         }
 }
 

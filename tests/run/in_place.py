@@ -69,3 +69,21 @@ case(
     together,
 )
 case("in_place.teg", "turns", {"y": r.integers(-4, 5, (3, 170, 9)).astype(np.int32)}, turns)
+
+
+def either(x, **_):
+    return {"y": np.broadcast_to(np.arange(x.shape[1]), x.shape), "z": np.broadcast_to(x[:, 7:8], x.shape)}
+
+
+def arms(x, y, z, **_):
+    first = x[:, 7:8] > 0
+    y, z = (x if old == "same(x)" else np.zeros_like(x) for old in (y, z))
+    return {"y": np.where(first, 0.5, y), "z": np.where(first, z, x)}
+
+
+# One launch in place by the first pair, one by the second, and one by neither.
+X = r.integers(-4, 5, (40, 256)).astype(np.float32)
+for kernel, want in (("either", either), ("arms", arms)):
+    for same in ({"y": "same(x)"}, {"z": "same(x)"}, {}):
+        outputs = {"y": "zeros(40,256)", "z": "zeros(40,256)"} | same
+        case("in_place.teg", kernel, {"x": X} | outputs, want, name=f"in_place-{kernel}-{''.join(same) or 'none'}")
