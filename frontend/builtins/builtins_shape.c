@@ -172,7 +172,10 @@ Val bi_bits(Elab *e, const Call *call) {
     Value *x = arg_block(e, call, 0, 0, EC_NUM, "a number or a block of numbers");
     if (!x) return val_error();
     int bits = elem_info[x->type->elem].bits;
-    Elem to = bits == 8 ? EL_U8 : bits == 16 ? EL_U16 : bits == 32 ? EL_U32 : EL_U64;
+    Elem to = bits <= 8 ? EL_U8 : bits == 16 ? EL_U16 : bits == 32 ? EL_U32 : EL_U64;
+    if (elem_info[to].bits != bits)
+        return el_fail(e, call->loc, D_BITCAST_WIDTH, elem_info[x->type->elem].name,
+                       elem_info[to].name, bits, elem_info[to].bits);
     return val_ir(emit_shape_op(e, OP_BITCAST, 1, &x, ty_with_elem(e->ir, x->type, to)));
 }
 

@@ -479,6 +479,13 @@ static Builder at_checks(Elab *e) {
     return old;
 }
 
+/// Adds c to a bound. INT64_MAX and INT64_MIN stand for none, and sums stay within them.
+static int64_t add_to_bound(int64_t bound, int64_t c) {
+    int64_t sum;
+    if (bound == INT64_MAX || bound == INT64_MIN) return bound;
+    return __builtin_add_overflow(bound, c, &sum) ? c > 0 ? INT64_MAX : INT64_MIN : sum;
+}
+
 /// Narrows the bounds of the dims of v. For v = dim, dim - constant or min(dim, constant) the
 /// bounds follow directly; in a longer expression each dim is limited to its present value.
 void kernel_note_bounds(Elab *e, const Value *v, int64_t least, int64_t most) {
@@ -491,9 +498,12 @@ void kernel_note_bounds(Elab *e, const Value *v, int64_t least, int64_t most) {
         if (least > d->least) d->least = least;
         if (most < d->most) d->most = most;
     } else if (op->code == OP_SUB && const_int(operand(op, 1), &c)) {
-        kernel_note_bounds(e, operand(op, 0), least + c, most + c);
-    } else if (op->code == OP_MIN && const_int(operand(op, 1), &c)) {
-        kernel_note_bounds(e, operand(op, 0), least, most < c ? most : INT64_MAX);
+        kernel_note_bounds(e, operand(op, 0), add_to_bound(least, c), add_to_bound(most, c));
+    } else if (op->code == OP_MIN &&
+               (const_int(operand(op, 1), &c) || const_int(operand(op, 0), &c))) {
+        int64_t own;
+        Value *other = operand(op, const_int(operand(op, 1), &own) ? 0 : 1);
+        kernel_note_bounds(e, other, least, most < c ? most : INT64_MAX);
     } else if (op->code == OP_CAST) {
         kernel_note_bounds(e, operand(op, 0), least, most);
     } else {

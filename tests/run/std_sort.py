@@ -95,6 +95,7 @@ sort_case((5, 17), "bf16", False, True, False, view="[::-1]", tune=[{"BR": 4}])
 sort_case((2, 3, 64), "float16", True, False, True)
 sort_case((700,), "float64", True, True, True)
 sort_case((3, 90), "f8e5m2", True, False, False)
+sort_case((3, 90), "f8e5m2", False, False, False)
 sort_case((3, 90), "int64", True, False, True)
 sort_case((1, 1), "uint8", False, False, False)
 sort_case((0, 9), "float32", True, False, False)
@@ -104,6 +105,7 @@ topk_case((5, 17), 17, "float16", False, False)
 topk_case((2, 3, 64), 1, "bf16", True, True)
 topk_case((1,), 1, "uint8", True, False)
 topk_case((0, 9), 3, "float64", True, False)
+topk_case((3, 90), 12, "f8e5m2", True, False)
 topk_case((3, 700), 50, "float64", True, True)
 topk_case((3, 64), 7, "int64", False, False)
 # ---- longer rows
@@ -185,4 +187,18 @@ for n, t in enumerate(TYPES):
         lambda x, v=v, **_: {"count": np.histogram(x[np.isfinite(x)], v, (-2, 2))[0]},
         tune=[{"B": 4096}],
         name=f"histogram_bins-{v}-{t}",
+    )
+
+# Infinities of f8e5m2 beside its greatest numbers, to which arithmetic rounds them.
+CODES_8 = np.array([[0x7B, 0x7C, 0x00, 0xFB, 0xFC, 0x3C, 0x80, 0xBC], [0x7C, 0x7B, 0xFC, 0xFB, 0xFC, 0x7C, 0x7B, 0]], np.uint8)
+NUMBERS_8 = TABLES["f8e5m2"][CODES_8]
+for descending in (False, True):
+    i = order(NUMBERS_8, descending)
+    case(
+        FILE,
+        "sort_last",
+        {"x": Data(CODES_8, NUMBERS_8, ":f8e5m2"), "at": np.zeros(CODES_8.shape, np.int64), "descending": descending,
+         "nan_greatest": False},
+        lambda i=i, **_: {"y": np.take_along_axis(CODES_8, i, -1), "at": i},
+        name=f"sort_last-infinities-{'down' if descending else 'up'}",
     )
