@@ -218,7 +218,9 @@ bool program_is_library(const Program *p, uint16_t file) {
 const Item *program_find(const Program *p, const char *name, uint16_t from) {
     bool library = program_is_library(p, from);
     const Item *item = map_get(library ? &p->library : &p->own, name);
-    return item ? item : map_get(library ? &p->own : &p->library, name);
+    if (item) return item;
+    item = map_get(library ? &p->own : &p->library, name);
+    return library && item && !program_is_library(p, item->loc.file) ? NULL : item;
 }
 
 /// Appends the names of a table to a list.

@@ -27,8 +27,8 @@ struct Program {
     NameTable *names;  // for editors, or NULL
 };
 
-/// Finds a fn, a kernel or a constant by name, or returns NULL. Library files see the prelude
-/// first, other files their own definitions.
+/// Finds a fn, a kernel or a constant by name, or returns NULL. Library files see the library
+/// alone, the prelude first; other files see their own definitions first.
 const Item *program_find(const Program *p, const char *name, uint16_t from);
 /// Computes, once, the value of a top-level constant that is an integer or a truth value.
 bool program_constant(const Program *p, const Item *item, int64_t *out);

@@ -125,3 +125,20 @@ for t, x in (("f16", normal((5, 100), 8, np.float16)), ("f32", normal((5, 100), 
     case("prelude.teg", "wide_sums", {"x": x}, name=f"wide-{t}", length=100,
          expect=lambda x, t=t, **_: {"y": (x * x).sum(1), "s": np.float64(0.1 if t == "f64" else np.float32(0.1))},
          computes="float64" if t == "f64" else "float32")
+
+
+def own_names(x, **_):
+    e = np.exp(x - x.max(1, keepdims=True))
+    return {"total": x.sum(1), "mine": x + 1, "y": e / e.sum(1, keepdims=True)}
+
+
+case(
+    "own_names.teg",
+    "uses",
+    {"x": normal((5, 37), 3).astype(np.float32), "total": "zeros(5)", "mine": "zeros(5,37)", "y": "zeros(5,37)"},
+    own_names,
+    ulps=8,
+)
+case("own_names.teg", "add",
+     {"x": normal((50,), 1).astype(np.float32), "y": normal((50,), 2).astype(np.float32), "z": "zeros(50)"},
+     lambda x, y, **_: {"z": x + y})
