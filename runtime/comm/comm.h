@@ -89,8 +89,9 @@ tg_status rt_sockets_create(tg_comm *c, const tg_comm_options *options, size_t b
 /// matter. Otherwise they belong to one user, or to root.
 tg_status rt_processes_create(tg_comm *c, const tg_comm_options *options, size_t bytes, bool keyed);
 
-/// Must be called before an OpenSHMEM library is loaded (comm_shmem_end.c). False: dlopen failed.
-bool rt_shmem_hide_data(void);
+/// Must be called before an OpenSHMEM library is loaded (comm_shmem_end.c). Returns why it
+/// failed, or NULL.
+const char *rt_shmem_hide_data(void);
 
 /* ---- memory of symmetric tensors ------------------------------------------------------------- */
 

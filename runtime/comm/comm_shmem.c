@@ -83,8 +83,9 @@ static void *open_shmem_library(void) {
 }
 
 static tg_status load_shmem(void) {
-    if (!rt_shmem_hide_data())
-        return tg_fail(TG_ERROR_UNSUPPORTED, "tg_comm_create: a library in memory: %s", dlerror());
+    const char *reason = rt_shmem_hide_data();
+    if (reason)
+        return tg_fail(TG_ERROR_UNSUPPORTED, "tg_comm_create: a library in memory: %s", reason);
     void *library = open_shmem_library();
     if (!library) return TG_ERROR_UNSUPPORTED;
     const struct {

@@ -12,6 +12,7 @@
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,14 +82,15 @@ static void fill_library_image(LibraryImage *m) {
 }
 
 /// The library stays loaded.
-bool rt_shmem_hide_data(void) {
+const char *rt_shmem_hide_data(void) {
     LibraryImage image;
     char path[64];
     int file = memfd_create("end", MFD_CLOEXEC);
     fill_library_image(&image);
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-    bool loaded = file >= 0 && write(file, &image, sizeof image) == (ssize_t)sizeof image &&
-                  dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    bool written = file >= 0 && write(file, &image, sizeof image) == (ssize_t)sizeof image;
+    const char *reason = written ? NULL : strerror(errno);
+    if (written && !dlopen(path, RTLD_NOW | RTLD_GLOBAL)) reason = dlerror();
     if (file >= 0) close(file);
-    return loaded;
+    return reason;
 }

@@ -628,14 +628,17 @@ static tg_status reserve_host_memory(tg_comm *c, Hosts *h) {
     return TG_OK;
 }
 
-static bool start_reader(Hosts *h) {
+/// Returns an errno; 0: the reader runs.
+static int start_reader(Hosts *h) {
     for (int r = 0; r < h->n; r++) // the reader waits for the rest of a message without a limit
         if (h->sockets[r] >= 0) {
             struct timeval none = {0};
             setsockopt(h->sockets[r], SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
         }
-    h->reads = pipe(h->wake) == 0 && pthread_create(&h->reader, NULL, take_all, h) == 0;
-    return h->reads;
+    if (pipe(h->wake)) return errno;
+    int error = pthread_create(&h->reader, NULL, take_all, h);
+    h->reads = error == 0;
+    return error;
 }
 
 static bool is_one_host(const Hosts *h) {
@@ -659,9 +662,10 @@ static tg_status create_far(tg_comm *c, Hosts *h, const tg_comm_options *o) {
     tg_status status = c->memory == &rt_memory_nvshmem ? TG_OK : refuse_other_hosts(h);
     if (!status) status = connect_all(h, o);
     if (!status) status = reserve_host_memory(c, h);
-    if (!status && !start_reader(h)) {
+    int error = status ? 0 : start_reader(h);
+    if (error) {
         munmap(c->host.flat, h->bytes * (size_t)h->n);
-        status = tg_fail(TG_ERROR_MEMORY, "tg_comm_create: no thread: %s", strerror(errno));
+        status = tg_fail(TG_ERROR_MEMORY, "tg_comm_create: no thread: %s", strerror(error));
     }
     rt_peers_close(&h->peers);
     if (status) return status;
