@@ -166,6 +166,9 @@ refuses 2 'cache path: too many operands' "$tegula" cache path extra
 refuses 2 'cache list: --size is an option of .cache prune' "$tegula" cache list --size 3
 refuses 1 'cannot read .*nothere.db: No such file' "$tegula" cache import "$out/nothere.db"
 refuses 1 'cannot be read, or is not an export' "$tegula" cache import "$out/k.teg"
+mkdir "$out/kernels/tuned-folder"
+refuses 1 "cannot read or write $out/kernels/tuned-folder: Is a directory" "$tegula" cache verify
+rmdir "$out/kernels/tuned-folder"
 
 # Without a usable folder there is one warning, and the launch continues.
 TG_CACHE=/proc/1/tegula launch "$out/k.teg" 50 || fail "no place for the store"

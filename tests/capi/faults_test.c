@@ -112,9 +112,11 @@ static void test_process(void **state) {
         {"TG_FAULT", "hang", TG_ERROR_INTERNAL, "did not answer in 2 s"},
 // The sanitizers end a process that runs out of memory.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-        {"TG_FAULT", "oom", TG_ERROR_MEMORY, "out of memory"},
+        {"TG_FAULT", "oom", TG_ERROR_MEMORY, "module 'test.teg': compiling 'twice': out of memory"},
 #endif
-        {"TG_SERVER", "/nonexistent", TG_ERROR_UNSUPPORTED, "TG_SERVER"},
+        {"TG_SERVER", "/nonexistent", TG_ERROR_UNSUPPORTED,
+         "module 'test.teg': compiling 'twice': the compiler's process cannot be started: "
+         "/nonexistent"},
         {"TG_SERVER", "/bin/false", TG_ERROR_INTERNAL, "exit code 1"},
         {"TG_SERVER", TEST_DIR "/echo.sh", TG_ERROR_INTERNAL, "not of this version"},
     };

@@ -65,9 +65,14 @@ static tg_status use_all(Meter *meter, bool recovers) {
     return status;
 }
 
+/// The places of a module that report the lack of memory.
+static const char *const places[] = {"module 'rows.teg': out of memory",
+                                     "module 'rows.teg': compiling 'rows': out of memory"};
+
 static void test_every_allocation(void **state) {
     (void)state;
     Meter m = {.left = 1000000};
+    int seen[2] = {0};
     OK(use_all(&m, false));
     long all = m.taken;
     assert_true(all > 10);
@@ -78,9 +83,13 @@ static void test_every_allocation(void **state) {
     for (long n = 0; n < all; n += 1 + all / 300) {
         m = (Meter){.left = n};
         FAILS(use_all(&m, n % 3 == 0), TG_ERROR_MEMORY, "out of memory");
+        for (int i = 0; i < 2; i++) seen[i] += strstr(tg_last_error(), places[i]) != NULL;
         assert_int_equal(m.alive, 0);
         assert_int_equal(m.bytes, 0);
     }
+    if (all <= 300) // each one failed
+        for (int i = 0; i < 2; i++)
+            if (!seen[i]) fail_msg("no failure says: %s", places[i]);
     print_message("%ld allocations\n", all);
 }
 

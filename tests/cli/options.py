@@ -57,6 +57,7 @@ kernel second(x: f32[N]) { parallel n in N { x[n] = 2; } }
 }
 ONE = "one.teg -a x=iota(4,4) -a s=2"
 SMALL = "one.teg --dim M=64 --dim N=64"
+OTHER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tune", "other.sh")
 TUNE = SMALL + " --budget 300"
 RANKS = "ranks.teg --ranks 2 -r 1 -a a=rand(2,32,32)"
 GPU = "one.teg --target sm_90a"
@@ -248,6 +249,10 @@ REFUSED = [
     ("bench " + SMALL + " --seconds x", "expected seconds"),
     ("run " + ONE + " --codegen nvtpx --target sm_90a", "did you mean 'nvptx'?"),
     # The other messages of the command line.
+    ("build inner.teg -o o.o --export k<nosuch>", "write a kernel and its types: --export 'softmax<f32>'"),
+    (f"TG_TUNE=strict run {ONE}", "hint: 'tegula tune' finds it"),
+    (f"TG_COMPILE=process TG_SERVER={OTHER} run {ONE}",
+     "TG_COMPILE=process: the other process has another compiler"),
     ("run one.teg --arg", "'--arg' needs a value: --arg NAME=SPEC"),
     ("run", "'tegula run --help' describes it"),
     ("run --nothing-like-it one.teg", "'tegula run --help' lists the options"),
@@ -310,10 +315,15 @@ class Place:
                 f.write(text or "")
 
     def run(self, words):
-        """The output of the run, with its exit code and the files that it made or changed."""
+        """The output of the run, with its exit code and the files that it made or changed. Words NAME=VALUE
+        before the command are variables of its environment."""
         before = {name: self.read(name) for name in os.listdir(self.at)}
-        env = dict(os.environ, TG_CACHE=os.path.join(self.at, ".cache"), NO_COLOR="1", TG_TUNE="off")
+        env = dict(os.environ, TG_CACHE=os.path.join(self.at, ".cache"), NO_COLOR="1", TG_TUNE="off",
+                   TEGULA=self.tegula)
         words = [w.strip("'") for w in words.split()]
+        while re.match(r"TG_\w+=", words[0]):
+            name, _, value = words.pop(0).partition("=")
+            env[name] = value
         r = subprocess.run([self.tegula] + words, cwd=self.at, capture_output=True, env=env, timeout=900)
         text = (r.stdout + r.stderr).decode("latin-1") + f"\nexit {r.returncode}\n"
         for name in sorted(os.listdir(self.at)):
@@ -397,7 +407,7 @@ def main():
             if wanted(key[0]):
                 jobs.append((f"{key[0]} --{key[1]}", pool.submit(check_case, o, key)))
         for i, (words, _) in enumerate(REFUSED):
-            if wanted(words.split()[0]):
+            if wanted(re.sub(r"TG_\S+ ", "", words).split()[0]):
                 jobs.append((words, pool.submit(check_refused, o, i)))
         for name, job in jobs:
             problem = job.result()

@@ -28,13 +28,19 @@ kernel product(a: f16[M, K], b: f16[K, N], c: f16[M, N]) {
         c[m, n] = s as f16;
     }
 }
+kernel turns(a: sym f32[W][N], c: f32[W, N], n: i32) {
+    for i in n {
+        parallel k in N by 16 { a[rank][k] = a[rank][k] + 1; }
+        parallel w in W, k in N by 16 { c[w, k] = a[w][k]; }
+    }
+}
 """
 
 
-def profile(tegula, folder, words):
+def profile(tegula, folder, words, says=""):
     run = subprocess.run([tegula, "profile", "k.teg", "-r", "1", "-o", "t.json", *words], cwd=folder,
                          capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
+    assert run.returncode == 0 and says in run.stderr, run.stderr
     with open(os.path.join(folder, "t.json")) as f:
         return run.stdout, json.load(f)["traceEvents"]
 
@@ -122,6 +128,10 @@ def check_limits(tegula, folder):
     run = subprocess.run([tegula, "profile", "k.teg", *many, "--target", "interp"], cwd=folder,
                          capture_output=True, text=True)
     assert run.returncode == 1 and "the interpreter has no profile" in run.stderr, run
+    assert "cpu, a GPU and sim:sm_90a have one" in run.stderr, run
+    text, events = profile(tegula, folder, ["-k", "turns", "-a", "a=rand(1,16)", "-a", "n=20000", "-j", "1",
+                                            "--ranks", "1"], "hint: rank 0 did 80001 things, of which 65536 are in the trace")
+    assert "one launch of 1 ranks" in text and len(spans_of(events, 0)) == 65536, text
 
 
 def main():

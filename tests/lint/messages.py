@@ -5,8 +5,8 @@
     messages.py ROOT            one line a finding; exits 1 when there is one
     messages.py ROOT --write    writes the list anew; only to drop lines from it
 
-A message is the text of a call in CALLS. A test quotes it if the test's text has some words of it,
-three in a row, that at most two messages have. A message without such words is quoted if a text of a
+A message is the text of a call in CALLS. A test quotes it if the test's text, without the comments of
+.c, .h, .py and .sh, has some words of it, three in a row, that at most two messages have. A message without such words is quoted if a text of a
 test matches all of it, with something in place of each %d and %s. A text with formats alone, such as
 "%s: %s", passes on other messages and is no message. (tests/diag/check.py runs the rows of
 lang/diag.def; this covers hints and the messages of programs and of the runtime.) The list shrinks:
@@ -26,6 +26,12 @@ FORMAT = re.compile(r"%(?:[-+ #0]*[\d.*]*(?:hh|h|ll|l|z|j)?[a-zA-Z]|%)")
 ROW = 3  # words in a row that tell one message from others
 NEAR = 250  # characters of a text around its longest piece
 WORDS = re.compile(r"[A-Za-z]{2,}")
+# A comment, or as the group `text` a text in quotes, in which no comment begins.
+QUOTED = r'''(?P<text>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')'''
+C_COMMENT = re.compile(QUOTED + r"|//[^\n]*|/\*.*?\*/", re.DOTALL)
+LINE_COMMENT = re.compile(r"(?P<text>\"{3}.*?\"{3}|'{3}.*?'{3}|" + QUOTED[len("(?P<text>"):] +
+                          r"|(?:^|(?<=\s))#[^\n]*", re.DOTALL | re.MULTILINE)
+COMMENT = {".c": C_COMMENT, ".h": C_COMMENT, ".py": LINE_COMMENT, ".sh": LINE_COMMENT}
 LIST = "tests/lint/untested_messages.txt"
 
 
@@ -71,6 +77,12 @@ def whole(text):
     return re.compile("".join(a + b for a, b in zip(pieces, fills + [""])))
 
 
+def without_comments(text, suffix):
+    """A test's text without the comments of its language; the texts in quotes stay."""
+    comment = COMMENT.get(suffix)
+    return comment.sub(lambda found: found["text"] or " ", text) if comment else text
+
+
 def is_quoted(text, counts, tests):
     rows = [row for row in word_rows(text) if counts[row] <= 2]
     if rows:
@@ -96,7 +108,8 @@ def main():
     tests = []
     for path in sorted((root / "tests").rglob("*")):
         if path.suffix in TESTS and path.is_file() and path.name != "untested_messages.txt":
-            text = re.sub(r'"\s*\n\s*f?"', "", path.read_text(encoding="latin-1"))
+            text = without_comments(path.read_text(encoding="latin-1"), path.suffix)
+            text = re.sub(r'"\s*\n\s*f?"', "", text)
             tests.append(" ".join(text.replace('\\"', '"').split()))
     tests = "\n".join(tests)
     untested = {text for text in found if not is_quoted(text, counts, tests)}

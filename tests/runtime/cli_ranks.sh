@@ -141,7 +141,7 @@ differ() {
 }
 differ "rank 0 runs 'gather' with '.*plan=push.*' and rank 1 with '.*plan=pull" \
     --arg 'a=rand(2,100,30)' --set plan=pull
-differ "rank 0 runs 'gather' with '.*' and rank 1 with '.*chunks=16" \
+differ "rank 0 runs 'gather' with '.*' and rank 1 with '.*chunks=16.*'" \
     --arg 'a=rand(2,100,30)' --set plan=push --set chunks=16
 differ 'rank 0 asks for u8.*, rank 1 for u8' --arg 'a=rand(2,90,30)' --set plan=push
 # If the meeting place is a file of the user's, it stays unchanged.
@@ -161,6 +161,12 @@ alone() {
 alone 'the number of ranks' TG_RANK=0 TG_MEET=here
 alone 'the number of this rank (of 2)' TG_RANKS=2 TG_MEET=here
 alone 'no place to meet' TG_RANKS=2 TG_RANK=1
+# Stacks larger than all addresses: there are no threads for the ranks.
+if (ulimit -s 1099511627776) 2>/dev/null; then
+    (ulimit -s 1099511627776 && exec "$tegula" run gather.teg --ranks 2 --arg 'a=rand(2,100,30)') \
+        >out 2>&1 && die "ranks without threads"
+    grep -q 'no threads for 2 ranks' out || die "no word of threads"
+fi
 # A plan that does not exist.
 for plan in 8 -1 bogus; do
     "$tegula" run gather.teg --arg 'a=rand(2,100,30)' --set plan=$plan >out 2>&1 && die "plan=$plan"

@@ -472,6 +472,42 @@ static void asking(void **state) {
     expect_works();
 }
 
+/* ---- devices that give up -------------------------------------------------------------------- */
+
+/// Writes what the device of a rank writes when it gives up, and expects the rank's message.
+static void gives_up(Rank *r) {
+    static const struct {
+        int64_t by, failed; // by: the number of the rank + 1
+        const char *text;
+    } rows[] = {
+        {2, 0, "rank 1 has failed; its message says why"},
+        {1, 1, "a kernel: rank 0 waited 600 s for rank 1 to come to the same launch"},
+    };
+    if (open_group(r) || make_tensor(r) || make(r, &r->a)) return;
+    if (launch(r, &kernel_collect, &r->a, TG_GATHER_PUSH)) return;
+    bool told = true;
+    int64_t *record = ((rt_cuda_comm *)r->comm->memory_state)->record;
+    for (size_t i = 0; r->number == 0 && told && i < sizeof rows / sizeof *rows; i++) {
+        record[TG_CONTROL_FAILED] = rows[i].failed;
+        record[TG_CONTROL_LAUNCH] = -1; // of no known kernel
+        record[TG_CONTROL_SITE] = -1;
+        record[TG_CONTROL_PEER] = 1;
+        record[TG_CONTROL_GIVE_UP] = rows[i].by;
+        note(r, tg_device_synchronize(r->number, r->stream));
+        told = told && r->status == TG_ERROR_RANK && strstr(r->text, rows[i].text);
+    }
+    if (told) note(r, TG_OK);
+    close_group(r);
+}
+
+static void giving_up(void **state) {
+    (void)state;
+    const Rank *ranks = on_ranks(gives_up, NULL);
+    for (int k = 0; k < RANKS; k++)
+        if (ranks[k].status) fail_msg("rank %d: '%s'", k, ranks[k].text);
+    expect_works();
+}
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static void expect_said(Rank *r, bool done, const char *call, const char *what) {
@@ -699,7 +735,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(creation), cmocka_unit_test(launching),   cmocka_unit_test(memory),
         cmocka_unit_test(asking),   cmocka_unit_test(clearing),    cmocka_unit_test(tracing),
-        cmocka_unit_test(events),   cmocka_unit_test(lost_events),
+        cmocka_unit_test(events),   cmocka_unit_test(lost_events), cmocka_unit_test(giving_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

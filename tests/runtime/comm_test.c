@@ -59,7 +59,12 @@ static bool allocates(tg_comm *c, void *arg) {
     CHECK(tg_sym_free(c, &part) == TG_ERROR_ARGUMENT && says("a view"));
     CHECK(tg_sym_free(c, &d) == TG_OK);
     shape[0] = 1 << 20;
+    char want[80];
+    snprintf(want, sizeof want,
+             "tg_sym_alloc: rank %d: %d bytes of symmetric memory: ", tg_comm_rank(c),
+             (4 * 5 << 20) * tg_comm_ranks(c));
     CHECK(tg_sym_alloc(c, f32, 2, shape, 0, &a) == TG_ERROR_MEMORY && says("TG_COMM_HEAP"));
+    CHECK(says(want));
     CHECK(tg_comm_barrier(c) == TG_OK);
     return true;
 }
@@ -243,6 +248,8 @@ static bool refuses(tg_comm *c, void *arg) {
     CHECK(tg_sym_alloc(c, f32, 2, shape, 0, &a) == TG_OK);
     tg_arg args[4] = {tg_tensor(&o), tg_tensor(&a), tg_int(0), tg_int(1)};
     CHECK(refused(tg_launch(&gathered, args, 4), "tg_sym_alloc"));
+    CHECK(tg_kernel_decision(&gathered, args, 4, NULL, 0) == TG_ERROR_UNSUPPORTED);
+    CHECK(says("gathered: its ranks choose together"));
     deep = a;
     deep.ndim = 3;
     deep.shape = (int64_t[]){1, 2, K};
@@ -315,6 +322,57 @@ static bool agrees(tg_comm *c, void *arg) {
 static void agreement(void **state) {
     (void)state;
     for (int first = 0; first < 2; first++) on_all(0, agrees, &first);
+}
+
+/// steered(a: sym f32[W][N], n: i64, m: i64): the numbers decide which phases run, of which there
+/// are none. Asks for as many words of signals as m says.
+static int32_t steered_entry(const tg_slot *args, const tg_env *env) {
+    int64_t lead;
+    int32_t failed = env->comm->begin(env, TG_BEGIN_WAITS);
+    if (!failed && !env->comm->signals(env, 0, (int64_t)args[2].bits, &lead))
+        return (env->fail)(env, NULL, NULL);
+    return failed ? failed : env->comm->end(env);
+}
+
+/// The second number, which is not in the ranks' lines, differs. Then all are alike, and the room
+/// of an earlier launch's signals differs.
+static bool is_unlike(tg_comm *c, void *arg) {
+    static const uint8_t order[] = {0, 1, 2};
+    static const tg_variant variants[] = {
+        {.entry = steered_entry, .params = order, .n_params = 3, .config = ""}};
+    static const int steers[] = {TG_PARAM_STEERS, 0};
+    tg_param_info params[] = {
+        {"a", TG_PARAM_TENSOR, TG_PARAM_SYM | TG_PARAM_WRITTEN, kDLFloat, 32, -1, 2, -1, 0},
+        {"n", TG_PARAM_SCALAR, TG_PARAM_STEERS, kDLInt, 64, -1, 0, -1, 0},
+        {"m", TG_PARAM_SCALAR, 0, kDLInt, 64, -1, 0, -1, 0}};
+    const tg_kernel_info info = {
+        "steered", "kernel steered(a: sym f32[W][N], n: i64, m: i64)", params, variants, 3, 0, 1,
+        0};
+    const char *text = arg;
+    bool numbers = strstr(text, "scalars") != NULL;
+    int64_t n = 4;
+    DLTensor a;
+    tg_kernel kernel;
+    params[2].flags = (uint8_t)steers[!numbers];
+    CHECK(tg_sym_alloc(c, f32, 1, &n, 0, &a) == TG_OK);
+    tg_arg args[3] = {tg_tensor(&a), tg_int(5), tg_int(100 + 100 * tg_comm_rank(c))};
+    CHECK(tg_kernel_open(&kernel, &info, NULL, NULL) == TG_OK);
+    tg_status status = numbers ? TG_OK : tg_launch(&kernel, args, 3);
+    CHECK(status == TG_OK);
+    CHECK(tg_launch(&kernel, args, 3) != TG_OK && says(text));
+    tg_kernel_close(&kernel);
+    return true;
+}
+
+static void unlike(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        " pass other scalars, which decide what runs: all ranks pass the "
+        "same",
+        " have allocated or freed different symmetric tensors, or their launches "
+        "before had arguments of different shapes"};
+    for (int i = 0; i < 2; i++)
+        assert_true(on_ranks("threads", 2, 0, is_unlike, (void *)(uintptr_t)texts[i]));
 }
 
 /// Rank 0 has a kernel of the first source, the others of the second. 0, unknown, matches any.
@@ -583,7 +641,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(memory),        cmocka_unit_test(plans),     cmocka_unit_test(stress),
         cmocka_unit_test(barriers),      cmocka_unit_test(arguments), cmocka_unit_test(failures),
         cmocka_unit_test(shards),        cmocka_unit_test(death),     cmocka_unit_test(agreement),
-        cmocka_unit_test(one_at_a_time), cmocka_unit_test(sources),
+        cmocka_unit_test(one_at_a_time), cmocka_unit_test(sources),   cmocka_unit_test(unlike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

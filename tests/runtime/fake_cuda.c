@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // See fake_cuda.h. FAKE_CUDA_DEVICES="90,80x40" in the environment gives the compute capabilities
-// of the devices and their numbers of processors. fake_hip.c makes the runtime of AMD GPUs from the
-// same functions.
+// of the devices and their numbers of processors; with "none" the driver starts and finds no
+// device. fake_hip.c makes the runtime of AMD GPUs from the same functions.
 //
 // fake_clock.h has the times of launches.
 //
@@ -317,6 +317,7 @@ cu_result cuInit(unsigned flags) {
     const char *s = getenv(variable);
     initialized = 1;
     if (flags) wrong("cuInit(%u)", flags);
+    if (s && strcmp(s, "none") == 0) return 0;
     for (s = s ? s : some; *s && n_devices < DEVICES; s += *s == ',') {
         Device *d = &devices[n_devices];
         d->capability = read_capability(&s);

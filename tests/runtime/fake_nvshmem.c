@@ -8,8 +8,8 @@
 // a quiet is between them.
 //
 // FAKE_NVSHMEM: "far": memory of the others is not mapped; or a fault: "full" (no memory), "late"
-// (it does not start), "pieces" (its heap is in several). FAKE_NVSHMEM_HOSTS: ranks are on several
-// hosts.
+// (it does not start), "nameless" (it gives no identity), "pieces" (its heap is in several).
+// FAKE_NVSHMEM_HOSTS: ranks are on several hosts.
 #include "runtime/comm/nvshmem.h"
 #include "runtime/gpu/cuda.h"
 #include "tests/runtime/fake_cuda.h"
@@ -243,6 +243,7 @@ void nvshmemx_quiet_on_stream(cu_stream stream) {
 /* ---- entry points for the runtime ------------------------------------------------------------ */
 
 int nvshmemx_get_uniqueid(nv_identity *id) {
+    if (is_wrong("nameless")) return REFUSED;
     if (id->version != NV_VERSION_1 + (int)sizeof *id) return REFUSED;
     const char *tag = getenv("FAKE_NVSHMEM_TAG"); // tag of the caller, to find leftovers
     snprintf(id->internal, sizeof id->internal, "/fake-nvshmem-%.40s-%d", tag ? tag : "",

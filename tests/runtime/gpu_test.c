@@ -581,6 +581,21 @@ static void errors(void **state) {
     expect(tg_launch_on(&scale, c.args, 3, NULL), TG_OK, "");
 }
 
+static int32_t mistaken_entry(const tg_slot *args, const tg_env *env) {
+    void *params[] = {NULL};
+    (void)args;
+    return env->dispatch(env, FUNCTIONS, 1, params);
+}
+KERNEL(mistaken, VARIANT(mistaken_entry, &for_80));
+
+/// Host code asks for a function that the device's code lacks.
+static void no_such_function(void **state) {
+    (void)state;
+    static Call c;
+    expect(tg_launch(&mistaken, on_device(&c, 0)->args, 3), TG_ERROR_INTERNAL,
+           "mistaken: there is no device function 6");
+}
+
 /// A failure while code is loaded leaves nothing behind, and loading can be tried again.
 static void load_errors(void **state) {
     (void)state;
@@ -752,6 +767,7 @@ int main(void) {
         TEST(called_images),
         TEST(errors),
         TEST(load_errors),
+        TEST(no_such_function),
         TEST(devices),
         TEST(warm_launch),
     };

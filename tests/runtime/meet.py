@@ -374,7 +374,8 @@ def other_users_stay_out():
     ends(first)
     meet = f"127.0.0.1:{free_port()}"
     first = start(0, meet, user=other)
-    ends(start(1, meet), "a process of another user listens there")
+    ends(start(1, meet),
+         f"rank 1: meeting rank 0 at '{meet}': a process of another user listens there, or the system does")
     ends(start(1, meet, user=other))
     ends(first)
 

@@ -68,6 +68,7 @@ refuses() {
 
 refuses 'NVSHMEM cannot be loaded: .*TG_NVSHMEM_LIBRARY names its file' TG_NVSHMEM_LIBRARY=/none.so
 refuses 'has no nvshmem[a-z_]*: version 3 is needed' TG_NVSHMEM_LIBRARY="$TG_CUDA_LIBRARY"
+refuses 'NVSHMEM gives no identity' FAKE_NVSHMEM=nameless
 refuses 'NVSHMEM does not start: error 7' FAKE_NVSHMEM=late
 refuses 'NVSHMEM has no [0-9]* bytes; NVSHMEM_SYMMETRIC_SIZE' FAKE_NVSHMEM=full
 refuses 'network adapters write .* in their order' FAKE_NVSHMEM=far FAKE_CUDA_NO_ORDER=1

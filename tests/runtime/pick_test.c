@@ -71,6 +71,27 @@ static void not_found(void **state) {
         "for more)");
 }
 
+/// All of a kernel's code is for CPUs with more than this one has.
+static void no_code_for_this_cpu(void **state) {
+    (void)state;
+    static const uint8_t both[] = {0, 1};
+    static const tg_variant above[] = {
+        {.entry = tiny_entry, .params = both, .n_params = 2, .config = "", .level = TG_LEVELS}};
+    tg_kernel_info info = *tiny.info;
+    tg_kernel kernel;
+    int64_t n = 4;
+    DLTensor x = row(memory[0], &n), y = row(memory[1], &n);
+    info.variants = above;
+    info.n_variants = 1;
+    assert_int_equal(tg_kernel_open(&kernel, &info, NULL, NULL), TG_OK);
+    tg_arg args[2] = {tg_tensor(&x), tg_tensor(&y)};
+    assert_int_equal(tg_launch(&kernel, args, 2), TG_ERROR_NOT_FOUND);
+    assert_string_equal(tg_last_error(),
+                        "tiny: no code for x f32[4], y f32[4]; compiled for no arguments at all on "
+                        "this CPU (tegula build --export and --given compile for more)");
+    tg_kernel_close(&kernel);
+}
+
 static tg_status run_ranged(int64_t n, int64_t stride, int from, int to, tg_arg a) {
     DLTensor x = tg_dense((char *)memory[0] + from, kDLInt, 4, 1, &n);
     DLTensor y = tg_dense((char *)memory[0] + to, kDLInt, 4, 1, &n);
@@ -358,6 +379,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(open_types),
         cmocka_unit_test(not_found),
         cmocka_unit_test(levels),
+        cmocka_unit_test(no_code_for_this_cpu),
         cmocka_unit_test(compiles_once),
         cmocka_unit_test(far_extents),
         cmocka_unit_test(compiler_fails),

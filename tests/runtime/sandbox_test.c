@@ -324,7 +324,7 @@ static void not_wanted(void **state) {
     setenv("TG_TUNE_FORK", "off", 1);
     assert_int_equal(launch(&OBJECT(&o, FAST, CRASHES)->kernel, N), USUAL);
     assert_int_equal(shared->runs[USUAL], 1);
-    expect_logged("'add' is not tuned: TG_TUNE_FORK=off");
+    expect_logged("'add' is not tuned: TG_TUNE_FORK=off: no process may be forked");
     tg_kernel_close(&o.kernel);
 }
 
