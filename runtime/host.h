@@ -6,6 +6,7 @@
 
 #include "runtime/abi.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -54,9 +55,11 @@ typedef struct tg_span {
     const tg_site *site; // NULL: the whole task
     int32_t phase;
 } tg_span;
-/// A call of tg_env.parallel_for or of tg_env.dispatch. site: of the first mark in it, or NULL.
+/// A call of tg_env.parallel_for or of tg_env.dispatch. site: of the first mark in it, or NULL. The
+/// last one of a full record sums all later phases, with tg_record_others as its site.
 typedef struct tg_phase_time {
     int64_t from, to, tasks;
+    int64_t ns, times; // within the phases; number of phases
     const tg_site *site;
 } tg_phase_time;
 /// A mark of device code, in the order of writing. `at` is the device's clock, in ns.
@@ -67,11 +70,14 @@ typedef struct tg_device_mark {
 } tg_device_mark;
 
 enum { TG_RECORD_PARTS = 256, TG_RECORD_PHASES = 256 };
+/// The site, without a place, of parts and phases for which a record has no room of their own.
+extern const tg_site tg_record_others;
 /// The record of a worker: 0 is the host side of the kernel, the others run tasks.
 typedef struct tg_worker_record {
     tg_span *spans;
-    size_t capacity, n_spans; // n_spans also counts spans that did not fit
-    int64_t tasks, busy;      // number and ns of tasks
+    size_t capacity, n_spans;       // n_spans also counts spans that did not fit
+    int64_t tasks;                  // number of them
+    int64_t busy[TG_RECORD_PHASES]; // ns of the tasks of each phase
     tg_part_time parts[TG_RECORD_PARTS];
     int n_parts, current; // current: the part that runs, or -1
     int64_t since;
@@ -81,12 +87,14 @@ typedef struct tg_worker_record {
 /// The record of a launch.
 typedef struct tg_record {
     int64_t from, to;
-    int n_workers; // those in `workers`
-    int n_phases;  // also counts phases that did not fit
+    atomic_bool taken; // by a launch that runs
+    int n_workers;     // those in `workers`
+    int n_phases;      // also counts phases that did not fit
     tg_phase_time phases[TG_RECORD_PHASES];
     tg_device_mark *marks;
     size_t mark_capacity, n_marks; // n_marks also counts marks that did not fit
     bool marks_lost;               // the device's buffer was full
+    int64_t phase_from;            // of the phase that runs
     tg_worker_record *workers;
 } tg_record;
 
@@ -95,7 +103,9 @@ typedef struct tg_record {
 tg_record *tg_record_create(int threads, size_t spans, size_t marks);
 void tg_record_destroy(tg_record *record);
 /// Later launches of the host are recorded there, each instead of the one before; NULL: they are
-/// not recorded.
+/// not recorded. A launch that begins while another one writes the record is not recorded. No
+/// launch of the host may run meanwhile; the record may be destroyed after another one, or NULL, is
+/// set.
 void tg_host_record(tg_host *host, tg_record *record);
 
 /* ---- several ranks --------------------------------------------------------------------------- */

@@ -95,11 +95,10 @@ int rt_launcher_run(rt_launcher *launcher, tg_entry *entry, const tg_slot *args,
 
 /* ---- record.c ------------------------------------------------------------------------------ */
 
-/// Lets the launcher's launches be recorded, or no longer (NULL).
-void rt_record_attach(rt_launcher *l, tg_record *record);
-/// Enclose a launch.
-void rt_record_begin(tg_record *record);
-void rt_record_end(tg_record *record);
+/// Enclose a launch. It is recorded unless the record is NULL or another launch writes it. The
+/// launcher keeps no record afterwards.
+void rt_record_begin(rt_launcher *l, tg_record *record);
+void rt_record_end(rt_launcher *l);
 /// Enclose a phase on the host side. rt_record_phase returns its number.
 int rt_record_phase(rt_launcher *l, int64_t tasks);
 void rt_record_phase_end(rt_launcher *l, int phase);
@@ -132,9 +131,9 @@ int32_t rt_env_tensormap(const tg_env *env, const tg_tensormap *how, void *data,
 struct tg_context {
     tg_options hooks; // allocate and release are never NULL
     int threads;
-    int active; // number of them that work for one launch
+    int active;                      // number of them that work for one launch
     _Atomic int64_t workspace_limit; // bytes that a launch may use to be faster
-    bool fill;  // fill memory of launches with 0xff: NaN in every float type
+    bool fill;                       // fill memory of launches with 0xff: NaN in every float type
     rt_pool *pool;
     tg_lock printing;
     _Alignas(64) tg_comm *comm;          // launches are this rank's; NULL: no ranks

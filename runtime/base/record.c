@@ -5,6 +5,9 @@
 #include "runtime/runtime.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+const tg_site tg_record_others = {.text = "others"};
 
 /* ---- parts --------------------------------------------------------------------------------- */
 
@@ -26,11 +29,12 @@ static void close_part(tg_worker_record *r, int64_t now) {
     r->current = -1;
 }
 
-/// Finds the part of a site, or adds it; -1: there is no room.
+/// Finds the part of a site, or adds it. The last part is of all other sites.
 static int part_of(tg_worker_record *r, const tg_site *site) {
     for (int i = 0; i < r->n_parts; i++)
         if (r->parts[i].site == site) return i;
-    if (r->n_parts == TG_RECORD_PARTS) return -1;
+    if (r->n_parts == TG_RECORD_PARTS) return TG_RECORD_PARTS - 1;
+    if (r->n_parts == TG_RECORD_PARTS - 1) site = &tg_record_others;
     r->parts[r->n_parts] = (tg_part_time){.site = site};
     return r->n_parts++;
 }
@@ -42,7 +46,7 @@ void rt_record_mark(const tg_env *env, const tg_site *site) {
     close_part(r, now);
     r->current = part_of(r, site);
     r->since = now;
-    if (r->current >= 0) r->parts[r->current].times++;
+    r->parts[r->current].times++;
     if (!r->first) r->first = site;
 }
 
@@ -54,15 +58,23 @@ int rt_record_phase(rt_launcher *l, int64_t tasks) {
     int phase = r->n_phases++;
     close_part(&r->workers[0], now);
     for (int i = 0; i < r->n_workers; i++) r->workers[i].first = NULL;
-    if (phase < TG_RECORD_PHASES) r->phases[phase] = (tg_phase_time){.from = now, .tasks = tasks};
+    if (phase < TG_RECORD_PHASES) {
+        r->phases[phase] = (tg_phase_time){.from = now};
+    } else {
+        phase = TG_RECORD_PHASES - 1;
+        r->phases[phase].site = &tg_record_others;
+    }
+    r->phase_from = now;
+    r->phases[phase].tasks += tasks;
     return phase;
 }
 
 void rt_record_phase_end(rt_launcher *l, int phase) {
     tg_record *r = l->record;
-    if (phase >= TG_RECORD_PHASES) return;
     tg_phase_time *p = &r->phases[phase];
     p->to = rt_now_ns();
+    p->ns += p->to - r->phase_from;
+    p->times++;
     for (int i = 1; i < r->n_workers && !p->site; i++) p->site = r->workers[i].first;
 }
 
@@ -75,7 +87,7 @@ int32_t rt_record_task(rt_worker *w, tg_task *task, void *context, int64_t numbe
     close_part(r, to);
     add_span(r, NULL, from, to);
     r->tasks++;
-    r->busy += to - from;
+    r->busy[phase] += to - from;
     return status;
 }
 
@@ -115,32 +127,37 @@ void tg_record_destroy(tg_record *r) {
     free(r);
 }
 
-void rt_record_attach(rt_launcher *l, tg_record *record) {
-    if (l->record == record) return;
+static void attach(rt_launcher *l, tg_record *record) {
     l->record = record;
     for (int i = 0; i <= l->context->threads; i++)
         l->workers[i].record = record && i < record->n_workers ? &record->workers[i] : NULL;
 }
 
-void rt_record_begin(tg_record *r) {
-    if (!r) return;
+static void clear_worker(tg_worker_record *w) {
+    w->n_spans = 0;
+    w->n_parts = 0;
+    w->tasks = 0;
+    memset(w->busy, 0, sizeof w->busy);
+    w->now = (tg_span){.phase = -1};
+    w->current = -1;
+    w->first = NULL;
+}
+
+void rt_record_begin(rt_launcher *l, tg_record *r) {
+    if (!r || atomic_exchange_explicit(&r->taken, true, memory_order_acquire)) return;
     r->n_phases = 0;
     r->n_marks = 0;
     r->marks_lost = false;
-    for (int i = 0; i < r->n_workers; i++) {
-        tg_worker_record *w = &r->workers[i];
-        w->n_spans = 0;
-        w->n_parts = 0;
-        w->tasks = w->busy = 0;
-        w->now = (tg_span){.phase = -1};
-        w->current = -1;
-        w->first = NULL;
-    }
+    for (int i = 0; i < r->n_workers; i++) clear_worker(&r->workers[i]);
+    attach(l, r);
     r->from = rt_now_ns();
 }
 
-void rt_record_end(tg_record *r) {
+void rt_record_end(rt_launcher *l) {
+    tg_record *r = l->record;
     if (!r) return;
     r->to = rt_now_ns();
     close_part(&r->workers[0], r->to);
+    attach(l, NULL);
+    atomic_store_explicit(&r->taken, false, memory_order_release);
 }

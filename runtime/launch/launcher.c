@@ -322,10 +322,9 @@ int tg_host_run_on(tg_host *h, tg_entry *entry, const tg_slot *args, tg_image *i
                    void *stream, tg_print *print, void *user, tg_failure *failure) {
     rt_launcher *l = claim_launcher(h, print, user, failure);
     if (!l) return TG_RUN_NO_MEMORY;
-    rt_record_attach(l, h->record);
-    rt_record_begin(l->record);
+    rt_record_begin(l, h->record);
     int status = rt_launcher_run(l, entry, args, image, device, &(rt_loaded){0}, stream);
-    rt_record_end(l->record);
+    rt_record_end(l);
     if (status) take_failure(l, failure);
     rt_give_back(l);
     return status;
@@ -362,7 +361,6 @@ int tg_host_run_ranks(tg_host *h, const tg_kernel_info *info, const char *config
                       void *stream, tg_print *print, void *user, tg_failure *failure) {
     rt_launcher *l = claim_launcher(h, print, user, failure);
     if (!l) return TG_RUN_NO_MEMORY;
-    rt_record_attach(l, NULL);
     int status = TG_RUN_FAILED;
     tg_status entered = rt_comm_enter(l, info->name);
     if (entered) *failure = last_failure();

@@ -148,11 +148,129 @@ static void texts(void **state) {
     assert_string_equal(out, "true -1");
 }
 
+/* ---- records ------------------------------------------------------------------------------- */
+
+enum { SITES = TG_RECORD_PARTS + 44 };
+static tg_site sites[SITES];
+static tg_host *recorded;
+
+static int32_t marked_task(const tg_env *env, void *context, int64_t number, void *arena) {
+    (void)arena;
+    env->mark(env, (const tg_site *)context + number);
+    return 0;
+}
+
+static int32_t four_tasks(const tg_slot *args, const tg_env *env) {
+    (void)args;
+    return env->parallel_for(env, 4, 0, marked_task, sites);
+}
+
+static int32_t many_phases(const tg_slot *args, const tg_env *env) {
+    (void)args;
+    for (int i = 0; i < SITES; i++)
+        if (env->parallel_for(env, 2, 0, marked_task, &sites[i / 2])) return 1;
+    return 0;
+}
+
+static int32_t many_sites(const tg_slot *args, const tg_env *env) {
+    (void)args;
+    return env->parallel_for(env, SITES, 0, marked_task, sites);
+}
+
+/// Launches another kernel while it is recorded itself.
+static int32_t launches_other(const tg_slot *args, const tg_env *env) {
+    tg_failure failure;
+    if (env->parallel_for(env, 4, 0, marked_task, sites)) return 1;
+    if (tg_host_run(recorded, many_phases, NULL, NULL, NULL, &failure)) return 1;
+    return four_tasks(args, env);
+}
+
+static int64_t tasks_of(const tg_record *r) {
+    int64_t n = 0;
+    for (int i = 0; i < r->n_workers; i++) n += r->workers[i].tasks;
+    return n;
+}
+
+static void record_with(tg_record *r, tg_entry *code) {
+    tg_failure failure;
+    tg_host_record(recorded, r);
+    assert_int_equal(tg_host_run(recorded, code, NULL, NULL, NULL, &failure), TG_RUN_OK);
+}
+
+/// Records may be at the address of earlier ones, and hold other workers then.
+static void record_at_same_address(void **state) {
+    (void)state;
+    recorded = tg_host_create(2);
+    tg_record *a = tg_record_create(2, 4, 0), *b = tg_record_create(2, 100, 0);
+    record_with(a, four_tasks);
+    assert_int_equal(tasks_of(a), 4);
+    record_with(NULL, many_phases);
+    assert_int_equal(tasks_of(a), 4);
+    tg_worker_record *first = a->workers;
+    a->workers = b->workers;
+    b->workers = first;
+    record_with(a, many_phases);
+    assert_int_equal(tasks_of(a), 2 * SITES);
+    assert_int_equal(tasks_of(b), 4);
+    tg_host_destroy(recorded);
+    tg_record_destroy(a);
+    tg_record_destroy(b);
+}
+
+static void record_of_one_launch(void **state) {
+    (void)state;
+    recorded = tg_host_create(2);
+    tg_record *r = tg_record_create(2, 4, 0);
+    record_with(r, launches_other);
+    assert_int_equal(r->n_phases, 2);
+    assert_int_equal(tasks_of(r), 8);
+    record_with(r, four_tasks);
+    assert_int_equal(tasks_of(r), 4);
+    tg_host_destroy(recorded);
+    tg_record_destroy(r);
+}
+
+/// Sums are of all spans, phases and parts, even of those without room of their own.
+static void record_overflows(void **state) {
+    (void)state;
+    recorded = tg_host_create(1);
+    tg_record *r = tg_record_create(1, 4, 0);
+    record_with(r, many_phases);
+    const tg_worker_record *w = &r->workers[1];
+    const tg_phase_time *last = &r->phases[TG_RECORD_PHASES - 1];
+    assert_int_equal(r->n_phases, SITES);
+    assert_ptr_equal(last->site, &tg_record_others);
+    assert_int_equal(last->times, SITES - TG_RECORD_PHASES + 1);
+    assert_int_equal(last->tasks, 2 * last->times);
+    int64_t busy = 0, within = 0, parts = 0, times = 0;
+    for (int i = 0; i < TG_RECORD_PHASES; i++) {
+        busy += w->busy[i];
+        within += r->phases[i].ns;
+    }
+    for (int i = 0; i < w->n_parts; i++) {
+        parts += w->parts[i].ns;
+        times += w->parts[i].times;
+    }
+    assert_int_equal(times, 2 * SITES);
+    assert_true(parts <= busy && busy <= within && within <= r->to - r->from);
+    record_with(r, many_sites);
+    assert_int_equal(w->n_parts, TG_RECORD_PARTS);
+    assert_ptr_equal(w->parts[TG_RECORD_PARTS - 1].site, &tg_record_others);
+    assert_int_equal(w->parts[TG_RECORD_PARTS - 1].times, SITES - TG_RECORD_PARTS + 1);
+    tg_host_destroy(recorded);
+    tg_record_destroy(r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_task_once), cmocka_unit_test(first_failure_counts),
-        cmocka_unit_test(prints),          cmocka_unit_test(no_memory),
+        cmocka_unit_test(every_task_once),
+        cmocka_unit_test(first_failure_counts),
+        cmocka_unit_test(prints),
+        cmocka_unit_test(no_memory),
         cmocka_unit_test(texts),
+        cmocka_unit_test(record_at_same_address),
+        cmocka_unit_test(record_of_one_launch),
+        cmocka_unit_test(record_overflows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,6 +59,8 @@ typedef struct Profile {
 /// Times launches, with the counters (or NULL), and records one of code with marks. False
 /// (reported) after errors.
 bool profile_launches(Job *job, const Counters *counters, Profile *out);
+/// Sites of equal place and text are one, since code may be emitted several times.
+bool is_same_site(const tg_site *a, const tg_site *b);
 /// Sums the record of a profile by part and by phase.
 void profile_sum(Profile *p);
 /// Makes the spans of a profile from the marks of device code.

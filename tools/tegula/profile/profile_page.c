@@ -60,11 +60,8 @@ static const char *colour_of(Ctx *ctx, int i) {
 }
 
 static int number_of_part(const Profile *p, const tg_site *site) {
-    for (int i = 0; i < p->n_parts; i++) {
-        const tg_site *s = p->parts[i].site;
-        if (s->line == site->line && s->column == site->column && strcmp(s->text, site->text) == 0)
-            return i;
-    }
+    for (int i = 0; i < p->n_parts; i++)
+        if (is_same_site(p->parts[i].site, site)) return i;
     return 0;
 }
 

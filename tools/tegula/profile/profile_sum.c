@@ -5,10 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// Sites of equal place and text are one, since code may be emitted several times.
-static bool is_same_site(const tg_site *a, const tg_site *b) {
+static const char *file_of(const tg_site *s) {
+    return s->file ? s->file : "";
+}
+
+bool is_same_site(const tg_site *a, const tg_site *b) {
     if (a == b) return true;
-    return a && b && a->line == b->line && a->column == b->column && strcmp(a->text, b->text) == 0;
+    return a && b && a->line == b->line && a->column == b->column &&
+           strcmp(a->text, b->text) == 0 && strcmp(file_of(a), file_of(b)) == 0;
 }
 
 static void add_part(Profile *p, const tg_part_time *t) {
@@ -55,11 +59,8 @@ static void add_worker(Profile *p, const tg_worker_record *w, double *busy) {
     const tg_record *r = p->record;
     int n = kept_phases(r);
     memset(busy, 0, sizeof *busy * (size_t)(p->n_phases + 1));
-    for (size_t i = 0; i < w->n_spans && i < w->capacity; i++) {
-        const tg_span *s = &w->spans[i];
-        if (s->site || s->phase < 0 || s->phase >= n) continue;
-        busy[phase_of(p, r->phases[s->phase].site) - p->phases] += (double)(s->to - s->from) * 1e-9;
-    }
+    for (int i = 0; i < n; i++)
+        busy[phase_of(p, r->phases[i].site) - p->phases] += (double)w->busy[i] * 1e-9;
     for (int i = 0; i < p->n_phases; i++) {
         ProfilePhase *at = &p->phases[i];
         at->busy += busy[i];
@@ -75,9 +76,9 @@ static void sum_phases(Profile *p) {
     for (int i = 0; i < n; i++) {
         const tg_phase_time *t = &r->phases[i];
         ProfilePhase *at = phase_of(p, t->site);
-        at->seconds += (double)(t->to - t->from) * 1e-9;
+        at->seconds += (double)t->ns * 1e-9;
         at->tasks += t->tasks;
-        at->times++;
+        at->times += (int)t->times;
     }
     double *busy = ctx_array(p->job->ctx, double, n + 1);
     for (int w = 1; w < r->n_workers; w++) add_worker(p, &r->workers[w], busy);
@@ -91,5 +92,6 @@ void profile_sum(Profile *p) {
 
 const char *profile_phase_name(const Profile *p, const tg_site *site) {
     if (!site) return "programs";
+    if (!site->line) return site->text;
     return ctx_format(p->job->ctx, "%s (line %d)", site->text, (int)site->line);
 }
