@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Builds one instance: elaboration, passes, code generation.
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -8,8 +9,13 @@
 #include "lang/diag.h"
 
 int machine_threads(void) {
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n > 0 ? (int)n : 1;
+    static atomic_int known; // asking the system opens files
+    int n = atomic_load_explicit(&known, memory_order_relaxed);
+    if (n) return n;
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    n = online > 0 ? (int)online : 1;
+    atomic_store_explicit(&known, n, memory_order_relaxed);
+    return n;
 }
 
 /// Code for other GPUs and for CPUs always has 64-bit addresses.
