@@ -57,6 +57,7 @@ void lower_gather(Emit *e, Op *op) {
     s.from = buffer_of(e, operand(op, 0));
     s.out = result_buffer(e, result(op, 0));
     s.lanes = line_lanes(e, elem_bytes(EL_I64), t->extents[s.lane_axis]);
+    code_mark(e, op, op_info[op->code].name);
     for_lines(e, t, 1u << s.lane_axis, gather_line, &s);
 }
 
@@ -135,6 +136,7 @@ void lower_histogram(Emit *e, Op *op) {
     h.copies = h.step * 4 <= e->cpu->target.l1_bytes / 2 ? 4 : 1;
     h.base = arena_bytes(e, h.step * h.copies, &arena);
     h.out = result_buffer(e, result(op, 0));
+    code_mark(e, op, op_info[op->code].name);
     clear_bins(e, &h);
     h.lanes = line_lanes(e, elem_bytes(EL_I64), t->extents[h.lane_axis]);
     for_lines(e, t, 1u << h.lane_axis, count_line, &h);

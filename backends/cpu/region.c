@@ -127,8 +127,16 @@ static bool wants_pending(Emit *e, const Op *op) {
     return false;
 }
 
-/// Whether the op is one loop, or a few, that make a block.
+/// Whether the op is one loop, or a few, that make a block. Some lowerings have own marks, after
+/// the loops that keep their operands.
 static bool makes_block(const Op *op) {
+    switch (op->code) {
+    case OP_SORT:
+    case OP_SCAN:
+    case OP_HISTOGRAM:
+    case OP_GATHER: return false;
+    default: break;
+    }
     if (op->n_regions || !op->n_results) return false;
     const Type *t = result(op, 0)->type;
     return ty_is_block(t) && t->rank > 0;

@@ -2,6 +2,7 @@
 // Scans. Across the lanes' axis a scan is a loop with the state in vectors. Along it each vector is
 // scanned in log2(lanes) steps, x = f(x shifted by 1, 2, 4 ... lanes, x), and then joined with the
 // state before it. `reverse` walks from the end with opposite shifts.
+#include "backends/cpu/emit.h"
 #include "backends/cpu/line_walk.h"
 
 enum { MAX_STATE = 16 };
@@ -201,6 +202,7 @@ void lower_scan(Emit *e, Op *op) {
         s.out[i] = result_buffer(e, result(op, i));
     }
     s.lanes = line_lanes(e, bytes, t->extents[s.lane_axis]);
+    code_mark(e, op, op_info[op->code].name);
     if (s.lane_axis == s.axis)
         for_lines(e, t, 1u << s.axis, scan_along, &s);
     else

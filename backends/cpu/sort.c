@@ -297,6 +297,7 @@ void lower_sort(Emit *e, Op *op) {
         s.in[i] = buffer_of(e, operand(op, i));
         s.out[i] = result_buffer(e, result(op, i));
     }
+    code_mark(e, op, op_info[op->code].name);
     for_lines(e, t, 1u << s.axis, sort_line, &s);
     for (int i = s.n_parts - 1; i >= 0; i--) arena_release(e, arena[i]);
 }

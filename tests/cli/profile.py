@@ -34,6 +34,20 @@ kernel turns(a: sym f32[W][N], c: f32[W, N], n: i32) {
         parallel w in W, k in N by 16 { c[w, k] = a[w][k]; }
     }
 }
+kernel order(x: f32[M, N], y: f32[M, N], z: f32[M, N]) {
+    parallel m in M by 2 {
+        let v = x[m, cover(N), pad = inf] * 2;
+        y[m, cover(N)] = sort(v, axis = 1);
+        z[m, cover(N)] = cumsum(v + 1, axis = 1);
+    }
+}
+kernel doubles(a: f64[M, K], b: f64[K, N], c: f64[M, N]) {
+    parallel m in M by 32, n in N by 32 {
+        var s: f64<32, 32> = 0;
+        for k in K by 32 { s += dot(a[m, k], b[k, n]); }
+        c[m, n] = s;
+    }
+}
 """
 
 
@@ -43,6 +57,11 @@ def profile(tegula, folder, words, says=""):
     assert run.returncode == 0 and says in run.stderr, run.stderr
     with open(os.path.join(folder, "t.json")) as f:
         return run.stdout, json.load(f)["traceEvents"]
+
+
+def seconds(text):
+    number, unit = text.split()
+    return float(number) * {"us": 1e-6, "ms": 1e-3, "s": 1}[unit]
 
 
 def spans_of(events, pid):
@@ -69,6 +88,17 @@ def check_cpu(tegula, folder):
     table = re.findall(r"^ +([\d.]+) % .* x ", text, re.M)
     assert 98 < sum(map(float, table)) < 102, "shares of parts add up to all"
     assert re.search(r"tasks? on \d+ thread", text) and "outside of phases" in text, text
+
+
+def check_lines(tegula, folder):
+    """An op that keeps its operands first is charged to its own line, and not to theirs."""
+    _, events = profile(tegula, folder, ["-k", "order", "-d", "M=4", "-d", "N=1000", "-j", "1"])
+    parts = [e for e in spans_of(events, 0) if e["args"].get("task") == 0 and "code" in e["args"]]
+    names = [e["args"]["code"] for e in parts]
+    stores = [i for i, n in enumerate(names) if "stores" in n]
+    assert len(stores) == 2, names
+    assert names[stores[0] - 1] == "sort" and "keeps" in names[stores[0] - 2], names
+    assert names[stores[1] - 1] == "scan", names
 
 
 def check_device(tegula, folder, target, roles):
@@ -122,6 +152,10 @@ def check_limits(tegula, folder):
                          cwd=folder, capture_output=True, text=True)
     assert "later events of threads with many tasks" in run.stderr, run
     assert "35000 x" in run.stdout, "sums are of all tasks" + run.stdout
+    busy = sum(seconds(t) * float(b) / 100 for t, b in
+               re.findall(r"% +([\d.]+ \w+) .*, busy (\d+) % of the time", run.stdout))
+    parts = sum(seconds(t) for t in re.findall(r"% +([\d.]+ \w+) +\d+ x ", run.stdout))
+    assert 0 < parts <= 1.02 * busy, f"parts run within tasks, of which none is lost: {parts}, {busy}\n{run.stdout}"
     run = subprocess.run([tegula, "profile", "k.teg", "-r", "1", "-o", "t.json", *many, "-d", "M=12000",
                           "--target", "sim:sm_80"], cwd=folder, capture_output=True, text=True)
     assert "the device's buffer was full: later programs are missing" in run.stderr, run
@@ -144,6 +178,7 @@ def main():
         f.write(SOURCE)
     tegula = os.path.abspath(a.tegula)
     check_cpu(tegula, a.folder)
+    check_lines(tegula, a.folder)
     check_device(tegula, a.folder, "sim:sm_90a", True)
     check_device(tegula, a.folder, "sim:sm_80", False)
     check_device(tegula, a.folder, "sim:gfx942", False)
