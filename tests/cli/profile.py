@@ -14,7 +14,7 @@ import subprocess
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
-SOURCE = """kernel rows(x: f32[M, N], y: f32[M, N]) tune BM = 4 {
+SOURCE = """import "lib.teg"; kernel rows(x: f32[M, N], y: f32[M, N]) tune BM = 4 {
     parallel m in M by BM {
         let v = x[m, cover(N)];
         y[m, cover(N)] = v / sum(v, axis = 1)[:, None];
@@ -34,6 +34,9 @@ kernel turns(a: sym f32[W][N], c: f32[W, N], n: i32) {
         parallel w in W, k in N by 16 { c[w, k] = a[w][k]; }
     }
 }
+kernel steps(y: f32[N]) {
+    for i in 300 { parallel n in N by 8 { y[n] = shared(y[n]); } }
+}
 kernel order(x: f32[M, N], y: f32[M, N], z: f32[M, N]) {
     parallel m in M by 2 {
         let v = x[m, cover(N), pad = inf] * 2;
@@ -47,6 +50,12 @@ kernel doubles(a: f64[M, K], b: f64[K, N], c: f64[M, N]) {
         for k in K by 32 { s += dot(a[m, k], b[k, n]); }
         c[m, n] = s;
     }
+}
+"""
+
+
+LIBRARY = """fn shared(x: f32<8>): f32<8> {
+    return sort(x * 2);
 }
 """
 
@@ -124,7 +133,7 @@ def check_pages(tegula, folder):
     """The page and the chart are well-formed, refer to nothing else, and say what limits the kernel."""
     dims = ["-d", "M=256", "-d", "N=256", "-d", "K=256", "-j", "1"]
     text, _ = profile(tegula, folder, ["-k", "product", *dims, "--roofline", "r.svg", "--html", "p.html"])
-    limit = re.search(r"(memory|arithmetic) limits the kernel", text).group()
+    limit = re.search(r"(memory|arithmetic) limits the kernel|no roof is near|the kernel reaches", text).group()
     chart = ElementTree.parse(os.path.join(folder, "r.svg")).getroot()
     circles = [e for e in chart.iter() if e.tag.endswith("circle")]
     assert len(circles) == 1 and 0 < float(circles[0].get("cx")) < 640, "one point, inside the chart"
@@ -136,13 +145,25 @@ def check_pages(tegula, folder):
     assert limit in page and "dot(a[m, k], b[k, n])" in page, "the limit and the source"
     run = subprocess.run([tegula, "profile", "k.teg", "-k", "rows", "-r", "1", "-o", "t.json", "-j", "1",
                           "-d", "M=64", "--roofline", "s.svg"], cwd=folder, capture_output=True, text=True)
-    assert "without products or --flops there is no chart" in run.stderr, run
-    assert "memory limits the kernel" in run.stdout, run
-    assert not os.path.exists(os.path.join(folder, "s.svg"))
+    assert run.returncode == 0, run
+    texts = [e.text for e in ElementTree.parse(os.path.join(folder, "s.svg")).iter() if e.tag.endswith("text")]
+    assert [t.split(":")[0].split(",")[0] for t in texts] == ["a launch", "least time of memory"], texts
+    text, _ = profile(tegula, folder, ["-k", "doubles", "-d", "M=64", "-d", "N=64", "-d", "K=64", "-j", "1",
+                                       "--roofline", "s.svg"])
+    assert "no roof of products of f64 is known" in text and "arithmetic:" not in text, text
+    text, _ = profile(tegula, folder, ["-k", "rows", "-d", "M=64", "-d", "N=64", "-j", "1"])
+    moved = re.search(r": ([\d.]+ \w+) a launch .*, ([\d.]+) GB/s", text).groups()
+    bytes_moved = seconds(moved[0]) * float(moved[1]) * 1e9
+    assert abs(bytes_moved / (3 * 4 * 64 * 64) - 1) < 0.05, "'y' is written, and read: " + text
+    run = subprocess.run([tegula, "profile", "k.teg", "-k", "rows", "-r", "1", "-o", "t.json", "-d", "M=64",
+                          "--html", "t.json"], cwd=folder, capture_output=True, text=True)
+    assert run.returncode == 1 and "two outputs of a profile cannot be one file" in run.stderr, run
+    assert "a launch" not in run.stdout, "refused before the launches"
     run = subprocess.run([tegula, "profile", "k.teg", "-k", "rows", "-r", "1", "-o", "t.json", "-d", "M=64",
                           "--target", "sim:sm_80", "--roofline", "s.svg"], cwd=folder, capture_output=True,
                          text=True)
     assert run.returncode == 1 and "times of a simulator have no roof" in run.stderr, run
+    assert "a launch" not in run.stdout, "refused before the launches"
 
 
 def check_limits(tegula, folder):
@@ -151,6 +172,7 @@ def check_limits(tegula, folder):
     run = subprocess.run([tegula, "profile", "k.teg", "-r", "1", "-o", "t.json", *many, "-d", "M=140000"],
                          cwd=folder, capture_output=True, text=True)
     assert "later events of threads with many tasks" in run.stderr, run
+    assert "the recorded launch is much longer than others" in run.stderr, run
     assert "35000 x" in run.stdout, "sums are of all tasks" + run.stdout
     busy = sum(seconds(t) * float(b) / 100 for t, b in
                re.findall(r"% +([\d.]+ \w+) .*, busy (\d+) % of the time", run.stdout))
@@ -168,14 +190,34 @@ def check_limits(tegula, folder):
     assert "one launch of 1 ranks" in text and len(spans_of(events, 0)) == 65536, text
 
 
+def check_others(tegula, folder):
+    """Phases without room of their own are summed, and parts name the file of a library."""
+    run = subprocess.run([tegula, "profile", "k.teg", "-k", "steps", "-r", "1", "-o", "t.json", "-d", "N=8"],
+                         cwd=folder, capture_output=True, text=True)
+    phases = re.findall(r"^ .* (\d+) times: (\d+) tasks", run.stdout, re.M)
+    assert sum(int(n) for n, _ in phases) == sum(int(n) for _, n in phases) == 300, run
+    assert re.search(r"others, 45 times: 45 tasks", run.stdout), run
+    assert "`others` are later phases or parts" in run.stderr, run
+    assert re.search(r" 300 x .* lib.teg:2:\d+ +sort", run.stdout), run
+
+
+def check_outputs(tegula, folder):
+    """Files that cannot be written are refused before the launches."""
+    for option in ("-o", "--html", "--roofline"):
+        run = subprocess.run([tegula, "profile", "k.teg", "-k", "steps", "-r", "1", option, "absent/x"],
+                             cwd=folder, capture_output=True, text=True)
+        assert run.returncode == 1 and "absent/x" in run.stderr and not run.stdout, run
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--tegula", required=True)
     p.add_argument("--folder", required=True)
     a = p.parse_args()
     os.makedirs(a.folder, exist_ok=True)
-    with open(os.path.join(a.folder, "k.teg"), "w") as f:
-        f.write(SOURCE)
+    for name, text in (("k.teg", SOURCE), ("lib.teg", LIBRARY)):
+        with open(os.path.join(a.folder, name), "w") as f:
+            f.write(text)
     tegula = os.path.abspath(a.tegula)
     check_cpu(tegula, a.folder)
     check_lines(tegula, a.folder)
@@ -184,6 +226,8 @@ def main():
     check_device(tegula, a.folder, "sim:gfx942", False)
     check_pages(tegula, a.folder)
     check_limits(tegula, a.folder)
+    check_others(tegula, a.folder)
+    check_outputs(tegula, a.folder)
     print("ok")
 
 

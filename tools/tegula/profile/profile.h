@@ -50,7 +50,10 @@ typedef struct Profile {
     int n_parts, n_phases;
     ProfilePart *parts; // those with most time first
     ProfilePhase *phases;
-    double bytes, flops;
+    double bytes; // of the arguments; twice those of tensors that are read and written
+    double flops;
+    Elem products; // of the operands of products; EL_COUNT: of none, or of several types
+    bool has_products;
     int n_spans, n_rows;
     const DeviceSpan *spans; // of device code
     int64_t device_start, device_end;
@@ -68,6 +71,8 @@ void profile_device(Profile *p);
 /// Sums the spans by the place where they begin, those with most time first. If there are roles,
 /// only theirs.
 DeviceSum *profile_device_sums(const Profile *p, int *n);
+/// The place of a part: "5:9", after the name of its file if that is not the kernel's.
+const char *profile_place(const Profile *p, const tg_site *site);
 /// The name of a phase: "line 5: programs r".
 const char *profile_phase_name(const Profile *p, const tg_site *site);
 /// Writes the record as trace events (JSON). False: reported.

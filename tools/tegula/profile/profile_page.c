@@ -159,8 +159,8 @@ static void add_parts(Text *t, const Profile *p) {
         const ProfilePart *x = &p->parts[i];
         text_add(t,
                  "<tr><td style=\"white-space:nowrap\"><span style=\"color:%s\">&#9632;</span> "
-                 "%d:%d</td>",
-                 colour_of(t->ctx, i), (int)x->site->line, (int)x->site->column);
+                 "%s</td>",
+                 colour_of(t->ctx, i), profile_place(p, x->site));
         add_share(t, share_of(x->seconds, all));
         text_add(t, "<td class=\"n\">%s</td><td class=\"n\">%" PRId64 "</td>",
                  time_text(t->ctx, x->seconds), x->times);
@@ -256,7 +256,7 @@ static void add_summary(Text *t, const Profile *p) {
 static void add_roofline(Text *t, const Profile *p, const Roofline *r) {
     const char *svg = roofline_svg(p, r);
     text_add(t, "<h2>Roofline</h2>\n");
-    if (svg) text_add(t, "<figure style=\"max-width:44rem\">%s</figure>\n", svg);
+    text_add(t, "<figure style=\"max-width:44rem\">%s</figure>\n", svg);
     text_add(t, "<ul>\n");
     if (r->bandwidth > 0)
         text_add(t, "<li>memory: at least %s at the %.3g GB/s of a copy</li>\n",
@@ -264,16 +264,12 @@ static void add_roofline(Text *t, const Profile *p, const Roofline *r) {
     if (r->peak > 0)
         text_add(t, "<li>arithmetic: at least %s at %.4g GFLOP/s of %s</li>\n",
                  time_text(t->ctx, r->compute_seconds), r->peak * 1e-9, r->peak_name);
-    if (roofline_least(r) > 0)
-        text_add(t,
-                 "<li><strong>%s limits the kernel</strong>, which reaches %.0f %% of that "
-                 "roof</li>\n",
-                 roofline_bound(r), share_of(roofline_least(r), p->times.median));
+    if (r->verdict) text_add(t, "<li><strong>%s</strong></li>\n", r->verdict);
     for (int i = 0; i < r->n_losses; i++)
         text_add(t, "<li>%.1f %% of the threads' time: %s</li>\n", 100 * r->losses[i].share,
                  r->losses[i].text);
     for (int i = 0; i < r->n_advice; i++) {
-        text_add(t, "<li>try <code>--set ");
+        text_add(t, "<li>try <code>");
         page_escape(t, r->advice[i].setting);
         text_add(t, "</code>: %s</li>\n", r->advice[i].why);
     }

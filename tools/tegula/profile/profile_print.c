@@ -43,7 +43,7 @@ static void print_parts(const Profile *p) {
     printf("time by part of the code, of all threads\n");
     for (int i = 0; i < p->n_parts; i++) {
         const ProfilePart *x = &p->parts[i];
-        const char *place = ctx_format(ctx, "%d:%d", (int)x->site->line, (int)x->site->column);
+        const char *place = profile_place(p, x->site);
         printf("  %5.1f %%  %9s  %7" PRId64 " x %-9s  %-7s %s\n", share_of(x->seconds, all),
                time_text(ctx, x->seconds), x->times,
                time_text(ctx, x->seconds / (double)(x->times ? x->times : 1)), place,
@@ -72,6 +72,14 @@ static void print_device(const Profile *p) {
         cli_hint("the device's buffer was full: later programs are missing");
 }
 
+static bool has_others(const Profile *p) {
+    bool some = false;
+    for (int i = 0; i < p->n_phases; i++)
+        some |= is_same_site(p->phases[i].site, &tg_record_others);
+    for (int i = 0; i < p->n_parts; i++) some |= is_same_site(p->parts[i].site, &tg_record_others);
+    return some;
+}
+
 void profile_print(const Profile *p) {
     Ctx *ctx = p->job->ctx;
     printf("%s: %s a launch (median of %d)", p->title, time_text(ctx, p->times.median),
@@ -83,9 +91,16 @@ void profile_print(const Profile *p) {
     printf("recorded launch: %s", time_text(ctx, p->marked));
     if (longer > 0) printf(", %.0f %% longer", share_of(longer, p->times.median));
     printf("\n");
+    const double slow = 1.5;
+    if (p->marked > slow * p->times.median && !is_simulated(p->job->build.target))
+        cli_hint("the recorded launch is much longer than others: parts may be too long, because "
+                 "of the marks or of other work on the machine");
     if (p->counters)
         printf("hardware counters: %s\n", counters_text(ctx, p->counts, p->launches, p->bytes));
     print_phases(p);
     print_parts(p);
     print_device(p);
+    if (has_others(p))
+        cli_hint("`others` are later phases or parts: a record has room for %d of each",
+                 (int)TG_RECORD_PHASES);
 }

@@ -90,6 +90,16 @@ void profile_sum(Profile *p) {
     profile_device(p);
 }
 
+const char *profile_place(const Profile *p, const tg_site *s) {
+    Ctx *ctx = p->job->ctx;
+    const char *own = ctx_source_path(ctx, p->job->kernel->loc.file);
+    if (!s->line) return "";
+    if (!s->file || strcmp(s->file, own) == 0)
+        return ctx_format(ctx, "%d:%d", (int)s->line, (int)s->column);
+    const char *slash = strrchr(s->file, '/');
+    return ctx_format(ctx, "%s:%d:%d", slash ? slash + 1 : s->file, (int)s->line, (int)s->column);
+}
+
 const char *profile_phase_name(const Profile *p, const tg_site *site) {
     if (!site) return "programs";
     if (!site->line) return site->text;

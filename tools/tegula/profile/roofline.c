@@ -14,18 +14,21 @@
 
 /* ---- roofs --------------------------------------------------------------------------------- */
 
-static bool has_elem(const Job *job, Elem elem) {
-    for (int i = 0; i < job->build.code->n_params; i++)
-        if (job->build.code->params[i].elem == elem) return true;
-    return false;
+static bool is_half(Elem e) {
+    return e == EL_F16 || e == EL_BF16;
+}
+
+/// The types of products with a measured peak. Without products, FLOPs are those of --flops, and
+/// count as multiply-adds in f32.
+static bool has_peak(const Profile *p) {
+    return p->flops > 0 && (!p->has_products || p->products == EL_F32 || is_half(p->products));
 }
 
 static void measure_cpu(const Profile *p, Roofline *out) {
-    const Job *job = p->job;
     int threads = p->record->n_workers - 1;
-    bool bf16 = has_elem(job, EL_BF16), narrow = has_elem(job, EL_I8) || has_elem(job, EL_U8);
+    bool bf16 = p->products == EL_BF16;
     if (p->bytes >= 2) out->bandwidth = roofs_copy(threads, (int64_t)(p->bytes / 2));
-    if (!(p->flops > 0) || narrow) return; // no roof of 8-bit products is measured
+    if (!has_peak(p)) return;
     Roofs roofs = roofs_arithmetic(threads, bf16);
     out->peak = roofs.fma_f32;
     out->peak_name = "multiply-adds in f32";
@@ -42,19 +45,47 @@ static void measure_cpu(const Profile *p, Roofline *out) {
 /// The peak of products is that of the device's data sheet.
 static void measure_gpu(const Profile *p, Roofline *out) {
     const GpuTarget *t = p->job->build.gpu;
-    bool half = has_elem(p->job, EL_F16) || has_elem(p->job, EL_BF16);
+    bool half = is_half(p->products);
     out->bandwidth = gpu_copy_rate(p->job, (int64_t)(p->bytes / 2));
-    if (!(p->flops > 0)) return;
+    if (!has_peak(p)) return;
     out->peak = 2.0 * t->sms * t->clock * (half ? t->unit_cycle : t->fma_cycle);
     out->peak_name = half ? "16-bit products (data sheet)" : "multiply-adds in f32 (data sheet)";
 }
 
-double roofline_least(const Roofline *r) {
-    return fmax(r->memory_seconds, r->compute_seconds);
-}
-
-const char *roofline_bound(const Roofline *r) {
-    return r->compute_seconds > r->memory_seconds ? "arithmetic" : "memory";
+/// A kernel far from both roofs is limited by neither. One beyond a roof does less than the roof
+/// assumes.
+static const char *verdict_of(const Profile *p, const Roofline *r) {
+    const int near = 30, beyond = 120; // percent of the roof
+    Ctx *ctx = p->job->ctx;
+    bool arithmetic = r->compute_seconds > r->memory_seconds;
+    double least = arithmetic ? r->compute_seconds : r->memory_seconds;
+    double share = 100 * least / p->times.median;
+    const char *name = arithmetic ? "arithmetic" : "memory";
+    if (p->flops > 0 && !(r->peak > 0)) {
+        const char *what = !p->has_products ? "this arithmetic"
+                           : p->products == EL_COUNT
+                               ? "products of several types"
+                               : ctx_format(ctx, "products of %s", elem_info[p->products].name);
+        if (!(least > 0)) return ctx_format(ctx, "no roof of %s is known", what);
+        return ctx_format(ctx, "no roof of %s is known; the kernel reaches %.0f %% of memory's",
+                          what, share);
+    }
+    if (!(least > 0)) return NULL;
+    if (share < near)
+        return ctx_format(ctx, "no roof is near: the kernel reaches %.0f %% of the %s roof", share,
+                          name);
+    if (share <= beyond)
+        return ctx_format(ctx, "%s limits the kernel, which reaches %.0f %% of that roof", name,
+                          share);
+    if (arithmetic)
+        return ctx_format(ctx,
+                          "the kernel reaches %.0f %% of the arithmetic roof: it computes less "
+                          "than is counted, or the roof was measured on a busy machine",
+                          share);
+    return ctx_format(ctx,
+                      "the kernel reaches %.0f %% of the memory roof: it does not touch all "
+                      "bytes of its arguments, or they stay in caches",
+                      share);
 }
 
 /* ---- losses -------------------------------------------------------------------------------- */
@@ -115,7 +146,7 @@ RankedSettings *roofline_settings(Job *job) {
     return ranking.all;
 }
 
-/// The values of the setting that differ from the compiled ones: "BM=128 BK=32".
+/// The values of the setting that differ from the compiled ones: "--set BM=128 --set BK=32".
 static const char *changes_of(const Job *job, const RankedSetting *s) {
     Text t = {.ctx = job->ctx};
     for (int i = 0; i < s->n_source; i++) {
@@ -123,7 +154,7 @@ static const char *changes_of(const Job *job, const RankedSetting *s) {
         const NamedValue *now =
             value_of_name(job->build.code->n_config, job->build.code->config, v->name);
         if (now && now->value == v->value) continue;
-        text_add(&t, "%s", t.n ? " " : "");
+        text_add(&t, t.n ? " --set " : "--set ");
         setting_text(&t, v->name, v->value);
     }
     return t.data;
@@ -145,29 +176,29 @@ static void advise_by_record(const Profile *p, const GridNeeds *grid, Roofline *
     Ctx *ctx = p->job->ctx;
     int threads = p->record->n_workers - 1;
     enum { IDLE_PERCENT = 10 };
+    const double shortest = 20e-6; // below, threads start and stop for most of a phase
     const ProfilePhase *worst = NULL;
     for (int i = 0; i < p->n_phases; i++)
         if (p->phases[i].workers && (!worst || p->phases[i].seconds > worst->seconds))
             worst = &p->phases[i];
-    if (!worst || p->job->build.gpu) return;
+    if (!worst || p->job->build.gpu || worst->seconds / worst->times < shortest) return;
     double idle = 100 * (1 - worst->busy / (worst->seconds * threads));
     double tasks = (double)worst->tasks / worst->times;
     if (idle < IDLE_PERCENT || grid->programs <= 1) return;
     if (tasks < grid->programs && tasks < 4.0 * threads)
-        add_advice(r, "grain=1",
+        add_advice(r, "--set grain=1",
                    ctx_format(ctx,
                               "%.0f programs are %.0f tasks, and threads are idle for %.0f %% "
                               "of the time",
                               grid->programs, tasks, idle));
     else if (grid->programs < threads && grid->loops)
         add_advice(
-            r, ctx_format(ctx, "split=%d", (int)ceil(threads / grid->programs)),
+            r, ctx_format(ctx, "--set split=%d", (int)ceil(threads / grid->programs)),
             ctx_format(ctx, "there are %.0f programs for %d threads", grid->programs, threads));
 }
 
-/// The settings that the model expects to be fastest, without the compiled one. The model may be
-/// wrong by FAR_SLOWER.
-static const double FAR_SLOWER = 1.5;
+/// The settings that the model expects to be fastest, and faster than the compiled one.
+static const double CLEARLY_FASTER = 0.98;
 static void advise_by_model(const Profile *p, const RankedSettings *all, Roofline *r) {
     const Job *job = p->job;
     const RankedSetting *present = present_setting(job, all);
@@ -180,34 +211,27 @@ static void advise_by_model(const Profile *p, const RankedSettings *all, Rooflin
             if (used[i] || s->seconds < 0 || !changes_of(job, s)) continue;
             if (best < 0 || s->seconds < all->data[best].seconds) best = i;
         }
-        double ratio = best >= 0 && now > 0 ? all->data[best].seconds / now : 0;
-        if (best < 0 || ratio > FAR_SLOWER) return;
+        double ratio = best >= 0 && now > 0 ? all->data[best].seconds / now : 1;
+        if (ratio >= CLEARLY_FASTER) return;
         used[best] = true;
         add_advice(r, changes_of(job, &all->data[best]),
-                   ratio <= 0 ? "the cost model's next choice"
-                              : ctx_format(job->ctx,
-                                           "the cost model expects %.2f times the time of "
-                                           "the present setting",
-                                           ratio));
+                   ctx_format(job->ctx,
+                              "the cost model expects %.2f times the time of the present setting",
+                              ratio));
     }
 }
 
-bool roofline_of(const Profile *p, const RankedSettings *settings, Roofline *out) {
+void roofline_of(const Profile *p, const RankedSettings *settings, Roofline *out) {
     *out = (Roofline){.bandwidth = 0};
-    if (is_simulated(p->job->build.target)) {
-        cli_error("--roofline: times of a simulator have no roof");
-        cli_hint("`tegula explain` tells what the cost model expects of a GPU");
-        return false;
-    }
     if (p->job->device >= 0)
         measure_gpu(p, out);
     else
         measure_cpu(p, out);
     if (out->bandwidth > 0) out->memory_seconds = p->bytes / out->bandwidth;
     if (out->peak > 0) out->compute_seconds = p->flops / out->peak;
+    out->verdict = verdict_of(p, out);
     find_losses(p, out);
     const RankedSetting *now = present_setting(p->job, settings);
     if (now) advise_by_record(p, &now->grid, out);
     advise_by_model(p, settings, out);
-    return true;
 }

@@ -9,7 +9,7 @@
 
 /// A setting that may be faster, and the cost model's reason.
 typedef struct Advice {
-    const char *setting; // "BM=128"
+    const char *setting; // "--set BM=128"
     const char *why;
 } Advice;
 
@@ -25,6 +25,7 @@ typedef struct Roofline {
     double bandwidth; // bytes a second of a copy of as many bytes; 0: not measured
     double peak;      // FLOP a second; 0: not measured, or the kernel has no products
     const char *peak_name;
+    const char *verdict;                    // what the roofs say of the kernel: a sentence
     double memory_seconds, compute_seconds; // least times by each roof; 0: no such roof
     int n_losses, n_advice;
     Loss losses[MOST_LOSSES]; // the greatest first
@@ -34,18 +35,13 @@ typedef struct Roofline {
 /// The settings that the job leaves open, as the cost model ranks them. Called before the job is
 /// elaborated.
 RankedSettings *roofline_settings(Job *job);
-/// Measures the roofs, and compares the profile with them. False (reported) if the times of the
-/// target are not those of a machine.
-bool roofline_of(const Profile *p, const RankedSettings *settings, Roofline *out);
-/// "memory", "arithmetic": the roof that is lower.
-const char *roofline_bound(const Roofline *r);
-/// The least time of a launch by both roofs; 0: unknown.
-double roofline_least(const Roofline *r);
+/// Measures the roofs, and compares the profile with them. The target must be a machine.
+void roofline_of(const Profile *p, const RankedSettings *settings, Roofline *out);
 /// Prints the chart, the limits in words, and the advice.
 void roofline_print(const Profile *p, const Roofline *r);
 /// The page of a profile; roofline: or NULL.
 const char *profile_page(const Profile *p, const Roofline *roofline);
-/// The chart as SVG; NULL without products, or without a roof.
+/// The chart as SVG. Without a rate of arithmetic, or a roof of it, it compares times with memory.
 const char *roofline_svg(const Profile *p, const Roofline *r);
 
 #endif

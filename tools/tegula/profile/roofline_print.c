@@ -77,18 +77,15 @@ static void print_roofs(const Profile *p, const Roofline *r) {
 }
 
 void roofline_print(const Profile *p, const Roofline *r) {
-    double least = roofline_least(r), share = 100 * least / p->times.median;
     printf("roofline: least times of a launch\n");
     if (has_chart(p, r)) print_chart(p, r);
     print_roofs(p, r);
-    if (least > 0)
-        printf("  %s limits the kernel, which reaches %.0f %% of that roof\n", roofline_bound(r),
-               share);
+    if (r->verdict) printf("  %s\n", r->verdict);
     for (int i = 0; i < r->n_losses; i++)
         printf("  %5.1f %% of the threads' time: %s\n", 100 * r->losses[i].share,
                r->losses[i].text);
     for (int i = 0; i < r->n_advice; i++)
-        printf("  try --set %s: %s\n", r->advice[i].setting, r->advice[i].why);
+        printf("  try %s: %s\n", r->advice[i].setting, r->advice[i].why);
 }
 
 /* ---- SVG ----------------------------------------------------------------------------------- */
@@ -123,20 +120,46 @@ static void add_axes(Text *t, Range x) {
     text_add(t, "<text x=\"4\" y=\"%d\">GFLOP/s</text>\n", TOP - 6);
 }
 
+static void begin_svg(Text *t, const Profile *p, int height) {
+    text_add(
+        t,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-size=\"12\" "
+        "font-family=\"system-ui,sans-serif\" fill=\"#888\" role=\"img\">\n<title>Roofline of ",
+        WIDTH, height);
+    page_escape(t, p->title);
+    text_add(t, "</title>\n");
+}
+
+static void add_time_bar(Text *t, int row, double seconds, double longest, const char *name) {
+    enum { STEP = 44, BAR = 18 };
+    text_add(t, "<text x=\"10\" y=\"%d\">%s: %s</text>\n", row * STEP + 18, name,
+             time_text(t->ctx, seconds));
+    text_add(t, "<rect x=\"10\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>\n",
+             row * STEP + 24, (WIDTH - 20) * seconds / longest, BAR, row ? "#8a2be2" : "#0b7ad1");
+}
+
+/// The measured time beside the least one of memory, for kernels without a rate of arithmetic.
+static const char *memory_svg(const Profile *p, const Roofline *r) {
+    Text t = {.ctx = p->job->ctx};
+    double longest = fmax(p->times.median, r->memory_seconds);
+    begin_svg(&t, p, 100);
+    add_time_bar(&t, 0, p->times.median, longest, "a launch");
+    if (r->memory_seconds > 0)
+        add_time_bar(&t, 1, r->memory_seconds, longest,
+                     ctx_format(t.ctx, "least time of memory, at the %.3g GB/s of a copy",
+                                r->bandwidth * 1e-9));
+    text_add(&t, "</svg>\n");
+    return t.data;
+}
+
 const char *roofline_svg(const Profile *p, const Roofline *r) {
-    if (!has_chart(p, r)) return NULL;
+    if (!has_chart(p, r)) return memory_svg(p, r);
     Ctx *ctx = p->job->ctx;
     Text t = {.ctx = ctx};
     Range x = chart_range(p, r);
     double ridge = r->peak / r->bandwidth, i = p->flops / p->bytes, y = p->flops / p->times.median;
     double low = fmax(exp2(x.left), exp2(x.bottom) / r->bandwidth);
-    text_add(
-        &t,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-size=\"12\" "
-        "font-family=\"system-ui,sans-serif\" fill=\"#888\" role=\"img\">\n<title>Roofline of ",
-        WIDTH, HEIGHT);
-    page_escape(&t, p->title);
-    text_add(&t, "</title>\n");
+    begin_svg(&t, p, HEIGHT);
     add_axes(&t, x);
     text_add(&t,
              "<polyline fill=\"none\" stroke=\"#8a2be2\" stroke-width=\"2\" points=\"%.1f,%.1f "
