@@ -169,8 +169,12 @@ def check_pages(tegula, folder):
 def check_limits(tegula, folder):
     """A record that does not fit is cut, and a hint says so."""
     many = ["-k", "rows", "-d", "N=8", "-j", "1"]
-    run = subprocess.run([tegula, "profile", "k.teg", "-r", "1", "-o", "t.json", *many, "-d", "M=140000"],
-                         cwd=folder, capture_output=True, text=True)
+    run = subprocess.run([tegula, "profile", "k.teg", "-r", "1", "-o", "t.json", *many, "-d", "M=140000",
+                          "--html", "many.html"], cwd=folder, capture_output=True, text=True)
+    with open(os.path.join(folder, "many.html")) as f:
+        page = f.read()
+    assert 100 < page.count("<rect") < 4000, "bars shorter than a pixel are merged"
+    assert "the later ones of threads with many tasks are missing" in page
     assert "later events of threads with many tasks" in run.stderr, run
     assert "the recorded launch is much longer than others" in run.stderr, run
     assert "35000 x" in run.stdout, "sums are of all tasks" + run.stdout

@@ -36,7 +36,7 @@ static void add_share(Text *t, double percent) {
 
 /* ---- the timeline -------------------------------------------------------------------------- */
 
-enum { WIDTH = 980, LEFT = 90, ROW = 18, MOST_ROWS = 64, MOST_SPANS = 4000 };
+enum { WIDTH = 980, LEFT = 90, ROW = 18, MOST_ROWS = 64 };
 
 static void add_bar(Text *t, int row, double from, double to, const char *colour,
                     const char *title) {
@@ -65,15 +65,19 @@ static int number_of_part(const Profile *p, const tg_site *site) {
     return 0;
 }
 
-/// Adds the parts of a worker, or its tasks if the code has no marks.
+/// Adds the parts of a worker. Of those that end within half a pixel of an earlier one's start,
+/// only that one is drawn, so a row has few bars however many spans there are.
 static void add_worker_row(Text *t, const Profile *p, const tg_worker_record *w, int row) {
     double whole = (double)(p->record->to - p->record->from);
     size_t n = w->n_spans < w->capacity ? w->n_spans : w->capacity;
-    for (size_t i = 0; i < n && i < MOST_SPANS; i++) {
+    const double pixel = 0.5 / (WIDTH - LEFT);
+    double covered = 0;
+    for (size_t i = 0; i < n; i++) {
         const tg_span *s = &w->spans[i];
         double from = (double)(s->from - p->record->from) / whole;
         double to = (double)(s->to - p->record->from) / whole;
-        if (!s->site) continue;
+        if (!s->site || to < covered) continue;
+        covered = from + pixel;
         add_bar(t, row, from, to, colour_of(t->ctx, number_of_part(p, s->site)),
                 ctx_format(t->ctx, "task %" PRId64 ", line %d: %s", s->task, (int)s->site->line,
                            s->site->text));
@@ -82,7 +86,11 @@ static void add_worker_row(Text *t, const Profile *p, const tg_worker_record *w,
 
 static void add_workers(Text *t, const Profile *p) {
     int rows = 0;
-    for (int w = 1; w < p->record->n_workers; w++) rows += p->record->workers[w].n_spans > 0;
+    bool lost = false;
+    for (int w = 1; w < p->record->n_workers; w++) {
+        rows += p->record->workers[w].n_spans > 0;
+        lost |= p->record->workers[w].n_spans > p->record->workers[w].capacity;
+    }
     if (!rows) return;
     if (rows > MOST_ROWS) rows = MOST_ROWS;
     text_add(t,
@@ -94,10 +102,12 @@ static void add_workers(Text *t, const Profile *p) {
         add_row_name(t, row, ctx_format(t->ctx, "thread %d", w));
         add_worker_row(t, p, &p->record->workers[w], row++);
     }
-    text_add(t,
-             "</svg><figcaption>%s of one launch, from left to right. Colours are those of the "
-             "table of parts; at most %d spans of a thread.</figcaption></figure>\n",
-             time_text(t->ctx, p->marked), MOST_SPANS);
+    text_add(
+        t,
+        "</svg><figcaption>%s of one launch, from left to right. Colours are those of the "
+        "table of parts. Parts shorter than half a pixel are merged%s.</figcaption></figure>\n",
+        time_text(t->ctx, p->marked),
+        lost ? "; the later ones of threads with many tasks are missing" : "");
 }
 
 static void add_device_rows(Text *t, const Profile *p) {
