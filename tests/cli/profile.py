@@ -169,7 +169,7 @@ def check_pages(tegula, folder):
 def check_limits(tegula, folder):
     """A record that does not fit is cut, and a hint says so."""
     many = ["-k", "rows", "-d", "N=8", "-j", "1"]
-    run = subprocess.run([tegula, "profile", "k.teg", "-r", "1", "-o", "t.json", *many, "-d", "M=140000",
+    run = subprocess.run([tegula, "profile", "k.teg", "-r", "5", "-o", "t.json", *many, "-d", "M=140000",
                           "--html", "many.html"], cwd=folder, capture_output=True, text=True)
     with open(os.path.join(folder, "many.html")) as f:
         page = f.read()
