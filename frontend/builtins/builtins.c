@@ -161,7 +161,7 @@ int builtin_names(Ctx *ctx, const char *const **names) {
 
 /// "a, b" of an elementwise op, whose row has no names of operands.
 static const char *elementwise_args(int n) {
-    static const char *const args[] = {"", "x", "a, b", "a, b, c"};
+    static const char *const args[] = {"", "a", "a, b", "a, b, c"};
     return args[n <= 3 && n >= 0 ? n : 0];
 }
 

@@ -153,6 +153,115 @@ def imports(s):
 
 
 @test
+def other_paths(s):
+    """A file that imports an open one sees the buffer, by whatever path the editor has opened it."""
+    (s.folder / "deep").mkdir()
+    (s.folder / "a b").mkdir()
+    (s.folder / "link").symlink_to("a b")
+    (s.folder / "a b" / "x%.teg").write_text("const X = 1;\n", encoding="utf-8")
+    (s.folder / "y.teg").symlink_to("a b/x%.teg")
+    root = s.folder.as_uri()
+    for n, uri in enumerate((f"{root}/a%20b/x%25.teg", f"{root}/%61%20b/x%25%2Eteg", f"{root}/deep/../a%20b/x%25.teg",
+                             f"{root}/link/x%25.teg", f"{root}/y.teg", f"file://localhost{root[7:]}/link/x%25.teg")):
+        for k, path in enumerate(("a b/x%.teg", "link/x%.teg", "deep/../y.teg")):
+            user, _, _ = s.open(f"user{n}{k}.teg", f'import "{path}";\nconst B = X;\n')
+            assert s.client.diagnostics(user) == [], path
+            s.client.open(uri, "const X = 1;\nconst Y = 2;\n")
+            s.client.change(user, 2, {"text": f'import "{path}";\nconst B = Y;\n'})
+            assert s.client.diagnostics(user, 2) == [], (uri, path)
+            assert s.client.at("definition", user, 1, 10) == {
+                "uri": uri, "range": {"start": {"line": 1, "character": 6}, "end": {"line": 1, "character": 7}}}, uri
+            s.client.change(uri, 2, {"text": "const Z = 2;\n"})
+            assert [d["code"] for d in s.client.diagnostics(user)] == ["unknown-name"], (uri, path)
+            s.client.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
+            s.client.change(user, 3, {"text": f'import "{path}";\nconst B = X;\n'})
+            assert s.client.diagnostics(user, 3) == [], (uri, path)
+            s.client.notify("textDocument/didClose", {"textDocument": {"uri": user}})
+
+
+@test
+def unsaved(s):
+    """A new buffer is found where its file would be, also in a folder of -I, and by a `..` behind a link."""
+    far = s.folder / "far"
+    (far / "inner").mkdir(parents=True)
+    (s.folder / "inner").symlink_to("far/inner")
+    (s.folder / "lib").mkdir()
+    (s.folder / "lib" / "new.teg").write_text("const OLD = 1;\n", encoding="utf-8")
+    client = Client(s.client.process.args + ["-I", "lib"], root=s.folder)
+    uri = client.open(s.folder / "user.teg", 'import "new.teg";\nconst A = NEW;\n')
+    assert [d["code"] for d in client.diagnostics(uri)] == ["unknown-name"]
+    client.open(s.folder / "lib" / "new.teg", "const NEW = 1;\n")
+    assert client.diagnostics(uri) == []
+    # A file beside comes before the folders of -I.
+    beside = client.open(s.folder / "new.teg", "const NEWER = 1;\n")
+    assert [d["code"] for d in client.diagnostics(uri)] == ["unknown-name"]
+    client.notify("textDocument/didClose", {"textDocument": {"uri": beside}})
+    assert client.diagnostics(uri) == []
+    assert client.at("definition", uri, 0, 10)["uri"].endswith("/lib/new.teg")
+    # `inner/..` is far.
+    client.open(far / "up.teg", "const UP = 1;\nconst UP = ;\n")
+    uri = client.open(s.folder / "inner" / "user.teg", 'const A = 1;\nimport "../up.teg";\n')
+    found = client.diagnostics(uri)
+    assert found[0]["range"]["start"] == {"line": 1, "character": 7} and "far/up.teg:2" in found[0]["message"], found
+    assert client.close() == 0
+
+
+@test
+def messages_of_far_imports(s):
+    """A message about a file that an import imports stands at that import, whatever the path is."""
+    (s.folder / "deep").mkdir()
+    (s.folder / "deep" / "one.teg").write_text('import "../two.teg";\n', encoding="utf-8")
+    (s.folder / "two.teg").write_text("const A = ;\n", encoding="utf-8")
+    uri, _, _ = s.open("user.teg", '// first\nimport "part.teg";\nimport "deep/../deep/one.teg";\nconst D = 1;\n')
+    found = s.client.diagnostics(uri)
+    assert found[0]["range"]["start"] == {"line": 2, "character": 7} and "two.teg:1" in found[0]["message"], found
+
+
+@test
+def workspace_folders(s):
+    """Definitions, renames and relative folders of imports work in all folders of the workspace."""
+    roots = [s.folder / name for name in ("one", "two", "three")]
+    text = 'import "part.teg";\nimport "common.teg";\nconst B = TWO + COMMON;\n'
+    for n, root in enumerate(roots):
+        (root / "lib").mkdir(parents=True)
+        (root / "part.teg").write_text("const TWO = 2;\n", encoding="utf-8")
+        (root / "lib" / "common.teg").write_text(f"const COMMON = {n};\n", encoding="utf-8")
+        (root / "user.teg").write_text(text, encoding="utf-8")
+        (root / "far.teg").write_text('import "../one/part.teg";\nconst C = TWO;\n', encoding="utf-8")
+    folders = [{"uri": root.as_uri(), "name": root.name} for root in roots]
+    client = Client(s.client.process.args, start=False)
+    server = client.request("initialize", {"capabilities": {}, "rootUri": roots[0].as_uri(), "workspaceFolders": folders[:2],
+                                           "initializationOptions": {"paths": ["lib"]}})
+    assert server["capabilities"]["workspace"]["workspaceFolders"] == {"supported": True, "changeNotifications": True}
+
+    def check(root):
+        uri = client.open(root / "user.teg", text)
+        assert client.diagnostics(uri) == []
+        assert client.at("definition", uri, 2, 11)["uri"] == (root / "part.teg").as_uri()
+        for line, column in ((2, 17), (1, 10)):
+            assert client.at("definition", uri, line, column)["uri"] == (root / "lib" / "common.teg").as_uri()
+
+    def renamed():
+        changes = client.at("rename", part, 0, 7, newName="PAIR")["changes"]
+        return {str(pathlib.Path(uri[len("file://"):]).relative_to(s.folder)) for uri in changes}
+
+    check(roots[0])
+    check(roots[1])
+    part = client.open(roots[0] / "part.teg", "const TWO = 2;\n")
+    assert renamed() == {"one/part.teg", "one/user.teg", "one/far.teg", "two/far.teg"}, renamed()
+    client.notify("workspace/didChangeWorkspaceFolders", {"event": {"added": folders[2:], "removed": folders[1:2]}})
+    check(roots[2])
+    assert renamed() == {"one/part.teg", "one/user.teg", "one/far.teg", "three/far.teg"}, renamed()
+    for event in (None, 5, {}, {"added": 5, "removed": [5, {}, {"uri": 5}, {"uri": "other:x"}]}):
+        client.notify("workspace/didChangeWorkspaceFolders", {"event": event})
+    assert "three/far.teg" in renamed()
+    client.request("shutdown", None)
+    client.notify("exit", None)
+    assert client.process.wait() == 0
+    client.end()
+
+
+@test
 def paths(s):
     """Folders of -I and of the initialization options."""
     for name in ("one", "two"):
@@ -185,6 +294,40 @@ def hover(s):
     assert "reads `a`, `b`" in kernel and "writes `c`" in kernel and "BM=32" in kernel, kernel
     assert text(9) is None or "acc" in text(9)
     assert s.client.at("hover", s.uri, 1, 0) is None
+
+
+@test
+def hover_of_functions(s):
+    """Builtins and functions of the library have a signature and a text, also in a statement with errors."""
+    text = 'import "std/softmax.teg";\nfn f(x: f32<8>, add) {\n    let _a = exp(x)\n    return reduce(x, add) + sum(x); }\n' \
+        "fn g(x, add) { return sort(scan(x, add)) + ; }\n// exp(x)\n"
+    uri, _, _ = s.open("functions.teg", text)
+    assert s.client.diagnostics(uri)
+    for call, head, words in (("exp", "exp(a)", "e ** a"), ("reduce", "reduce(x, f, axis, order = fixed)", "folds a block"),
+                              ("sum", "fn sum(x, axis)", "The sum, in the element of x"),
+                              ("sort", "sort(x, axis, descending)", "sorts along an axis"),
+                              ("scan", "scan(x, f, axis, reverse, exclusive)", "running folds")):
+        line = text[:text.index(call + "(")].count("\n")
+        column = text.split("\n")[line].index(call + "(")
+        answer = s.client.at("hover", uri, line, column + 1)
+        value = answer["contents"]["value"]
+        assert value.startswith(f"```tegula\n{head}\n```\n\n{words}"), value
+        assert answer["range"] == {"start": {"line": line, "character": column},
+                                   "end": {"line": line, "character": column + len(call)}}, answer
+    assert s.client.at("hover", uri, 5, 4) is None, "a comment"
+
+
+@test
+def builtins_have_texts(s):
+    """No builtin is without a text, and formulas of the text have the operands of the signature."""
+    items = s.client.at("completion", s.uri, *s.at[9])["items"]
+    builtins = [i for i in items if i.get("detail", "").startswith(i["label"] + "(")]
+    assert len(builtins) > 100, len(builtins)
+    for item in builtins:
+        meaning = item.get("documentation", {}).get("value", "")
+        assert len(meaning) > 3, item
+        for operand in re.findall(r"(?:[*/+(|-] ?|above |below )([abc])\b", meaning):
+            assert re.search(rf"\b{operand}\b", item["detail"][len(item["label"]):]), item
 
 
 @test
@@ -249,6 +392,46 @@ def completion(s):
     assert set(labels(uri, at[1])) == {"start", "end", "size", "tile"}
     uri, at, _ = s.open("comment.teg", "// wor<1>d\n")
     assert labels(uri, at[1]) == {}
+
+
+@test
+def completion_of_paths(s):
+    """The edit of a path replaces the whole string, so blanks, slashes and quotes come out as they must."""
+    (s.folder / "my files" / "in ner").mkdir(parents=True)
+    (s.folder / "lib").mkdir()
+    names = ["two words.teg", "my files/a b.teg", "my files/in ner/c.teg", 'quo"te\\.teg', "lib/of lib.teg", "é😀 x.teg"]
+    for name in names:
+        (s.folder / name).write_text("const Q = 1;\n", encoding="utf-8")
+    client = Client(s.client.process.args + ["-I", "lib"], root=s.folder)
+    client.open(s.folder / "not saved.teg", "const Q = 1;\n")
+
+    def inserted(typed, label):
+        """The text after the completion `label` of `import "typed`, and its diagnostics."""
+        text, at = marked(typed)
+        uri = client.open(s.folder / "user.teg", text)
+        item, = [i for i in client.at("completion", uri, *at[1])["items"] if i["label"] == label]
+        assert item["filterText"] == item["textEdit"]["newText"], item
+        new = applied(text, [item["textEdit"]])
+        client.change(uri, 2, {"text": new + ("" if '";' in new else '";\n') + "const B = Q;\n"})
+        return new, [d["code"] for d in client.diagnostics(uri, 2)]
+
+    for typed, label, wanted in (
+            ('import "two wo<1>', "two words.teg", 'import "two words.teg'),
+            ('import "two wo<1>rds of.teg";\n', "two words.teg", 'import "two words.teg";\n'),
+            ('import "<1>";\n', "my files/", 'import "my files/";\n'),
+            ('import "my files/a<1>";\n', "my files/a b.teg", 'import "my files/a b.teg";\n'),
+            ('import "my files/in ner/<1>";\n', "my files/in ner/c.teg", 'import "my files/in ner/c.teg";\n'),
+            ('import "q<1>";\n', 'quo"te\\.teg', 'import "quo\\"te\\\\.teg";\n'),
+            ('import "quo\\"te<1>";\n', 'quo"te\\.teg', 'import "quo\\"te\\\\.teg";\n'),
+            ('import "é😀 <1>";\n', "é😀 x.teg", 'import "é😀 x.teg";\n'),
+            ('import "of<1>";\n', "of lib.teg", 'import "of lib.teg";\n'),
+            ('import "no<1>";\n', "not saved.teg", 'import "not saved.teg";\n'),
+            (f'import "{s.folder}/two <1>";\n', f"{s.folder}/two words.teg", f'import "{s.folder}/two words.teg";\n'),
+            ('import "std/soft<1>\nimport "part.teg";\n', "std/softmax.teg", 'import "std/softmax.teg\nimport "part.teg";\n')):
+        new, codes = inserted(typed, label)
+        assert new == wanted, (typed, new)
+        assert not codes or label.endswith("/") or "std" in label, (typed, codes)
+    assert client.close() == 0
 
 
 @test

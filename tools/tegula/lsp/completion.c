@@ -5,9 +5,11 @@
 
 #include "lang/axes.h"
 #include "stdlib/embedded.h"
+#include "tools/tegula/check_json.h"
 
 #include <dirent.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum CompletionKind {
     COMPLETE_TEXT = 1,
@@ -18,6 +20,7 @@ enum CompletionKind {
     COMPLETE_VALUE = 12,
     COMPLETE_KEYWORD = 14,
     COMPLETE_FILE = 17,
+    COMPLETE_FOLDER = 19,
     COMPLETE_CONSTANT = 21,
     COMPLETE_TYPE_PARAM = 25,
 };
@@ -141,17 +144,98 @@ static void add_options(Completion *c, const OpenBracket *open) {
     }
 }
 
-static void add_files(Completion *c) {
-    for (const struct tg_embedded *f = tg_embedded_files; f->path; f++)
-        add_item(c, f->path, COMPLETE_FILE, '2', "library", NULL);
-    const char *path = c->r->document->path, *slash = strrchr(path, '/');
-    DIR *folder = slash ? opendir(ctx_format(c->ctx, "%.*s", (int)(slash - path) + 1, path)) : NULL;
-    for (const struct dirent *e; folder && (e = readdir(folder)) != NULL;) {
-        size_t n = strlen(e->d_name);
-        if (n > 4 && strcmp(e->d_name + n - 4, ".teg") == 0 && strcmp(e->d_name, slash + 1) != 0)
-            add_item(c, e->d_name, COMPLETE_FILE, '1', NULL, NULL);
+/// A path as a string of the language has it; NULL: a string cannot have it.
+static const char *string_text(Ctx *ctx, const char *path) {
+    Text t = {.ctx = ctx};
+    for (const char *s = path; *s; s++) {
+        if (*s == '\n')
+            text_add(&t, "\\n");
+        else if (*s == '\t')
+            text_add(&t, "\\t");
+        else if (*s == '\r')
+            return NULL;
+        else
+            text_add(&t, *s == '"' || *s == '\\' ? "\\%c" : "%c", *s);
     }
-    if (folder) closedir(folder);
+    return t.data;
+}
+
+/// The path that is written in front of the cursor.
+static const char *typed_path(Ctx *ctx, const char *text, const Cursor *cursor, size_t offset) {
+    Text t = {.ctx = ctx};
+    text_add(&t, "%s", "");
+    for (size_t i = cursor->string; i < offset; i++) {
+        bool escape = text[i] == '\\' && i + 1 < offset;
+        i += escape;
+        text_add(&t, "%c",
+                 escape && text[i] == 'n'   ? '\n'
+                 : escape && text[i] == 't' ? '\t'
+                                            : text[i]);
+    }
+    return t.data;
+}
+
+/// The end of the path at the cursor: the closing quote, or the cursor if there is none.
+static size_t string_end(const TextMap *map, size_t offset) {
+    size_t end = offset;
+    while (end < map->n && !strchr("\";\r\n", map->text[end]))
+        end += 1 + (map->text[end] == '\\' && end + 1 < map->n && map->text[end + 1] != '\n');
+    return end < map->n && map->text[end] == '"' ? end : offset;
+}
+
+/// Adds a path. The edit replaces the whole string: editors would replace the last word alone,
+/// which is only a part of a path with blanks or slashes.
+static void add_file(Completion *c, const Cursor *cursor, const char *path,
+                     enum CompletionKind kind, char order, const char *detail) {
+    const TextMap *map = &c->r->analysis->map;
+    const char *text = string_text(c->ctx, path);
+    size_t before = json_array_size(c->items);
+    if (!text || strcmp(valid_utf8(c->ctx, path), path) != 0) return;
+    add_item(c, path, kind, order, detail, NULL);
+    if (json_array_size(c->items) == before) return;
+    json_t *item = json_array_get(c->items, before);
+    json_object_set_new(item, "filterText", json_string(text));
+    json_object_set_new(item, "textEdit",
+                        json_pack("{s:o,s:s}", "range",
+                                  json_range(map, cursor->string, string_end(map, c->r->offset)),
+                                  "newText", text));
+}
+
+/// Adds the files and folders at `typed` within a folder.
+static void add_folder(Completion *c, const Cursor *cursor, const char *folder, const char *typed) {
+    const char *slash = strrchr(typed, '/');
+    int n_typed = slash ? (int)(slash - typed) + 1 : 0;
+    const char *whole = typed[0] == '/' ? ctx_format(c->ctx, "%.*s", n_typed, typed)
+                                        : ctx_format(c->ctx, "%s%.*s", folder, n_typed, typed);
+    DIR *entries = *whole ? opendir(whole) : NULL;
+    for (const struct dirent *e; entries && (e = readdir(entries)) != NULL;) {
+        const char *file = ctx_format(c->ctx, "%s%s", whole, e->d_name);
+        const char *path = ctx_format(c->ctx, "%.*s%s", n_typed, typed, e->d_name);
+        struct stat info;
+        size_t n = strlen(e->d_name);
+        if (e->d_name[0] == '.' || stat(file, &info) != 0) continue;
+        if (S_ISDIR(info.st_mode))
+            add_file(c, cursor, ctx_format(c->ctx, "%s/", path), COMPLETE_FOLDER, '2', NULL);
+        else if (n > 4 && strcmp(e->d_name + n - 4, ".teg") == 0 &&
+                 strcmp(canonical_path(c->ctx, file), c->r->document->real) != 0)
+            add_file(c, cursor, path, COMPLETE_FILE, '1', NULL);
+    }
+    if (entries) closedir(entries);
+}
+
+static void add_files(Completion *c, const Cursor *cursor) {
+    const char *own = c->r->document->path, *slash = strrchr(own, '/');
+    const char *typed = typed_path(c->ctx, c->r->analysis->map.text, cursor, c->r->offset);
+    for (const struct tg_embedded *f = tg_embedded_files; f->path; f++)
+        add_file(c, cursor, f->path, COMPLETE_FILE, '3', "library");
+    int n = slash ? (int)(slash - own) + 1 : 0;
+    add_folder(c, cursor, ctx_format(c->ctx, "%.*s", n, own), typed);
+    for (const Document *d = c->r->server->documents; d; d = d->next) // some are not saved yet
+        if (d != c->r->document && strncmp(d->path, own, (size_t)n) == 0)
+            add_file(c, cursor, d->path + n, COMPLETE_FILE, '1', NULL);
+    const char *const *folders = import_folders(c->ctx, c->r->server, own, &n);
+    for (int i = 0; i < n && typed[0] != '/'; i++)
+        add_folder(c, cursor, ctx_format(c->ctx, "%s/", folders[i]), typed);
 }
 
 static bool last_is(const Cursor *cursor, const char *word) {
@@ -191,7 +275,7 @@ json_t *lsp_completion(Request *r) {
     Cursor *cursor = ctx_new(r->ctx, Cursor);
     cursor_scan(r->analysis->map.text, r->offset, cursor);
     if (cursor->place == IN_IMPORT)
-        add_files(&c);
+        add_files(&c, cursor);
     else if (cursor->place != IN_CODE)
         ; // comments and strings have no names
     else if (last_is(cursor, "."))

@@ -30,16 +30,30 @@ static json_t *related_notes(Ctx *ctx, const Analysis *a, const Diagnostic *d) {
     return all;
 }
 
+/// The file that the document imports itself, on the way to `path`.
+static const char *first_import(const Analysis *a, const char *path) {
+    const char *own = ctx_source_path(a->ctx, a->file);
+    for (int steps = 0; steps < a->imports.n; steps++) { // imports may form cycles
+        const ImportNote *note = NULL;
+        for (int i = 0; i < a->imports.n && !note; i++)
+            if (strcmp(a->imports.data[i].found, path) == 0) note = &a->imports.data[i];
+        if (!note || strcmp(note->from, own) == 0) break;
+        path = note->from;
+    }
+    return path;
+}
+
 /// The place in the document: a message about an imported file stands at the import.
 static Loc place_in_document(const Analysis *a, const Diagnostic *d) {
     if (d->loc.file == a->file) return d->loc;
     for (const Diagnostic *f = d->follow; f; f = f->next)
         if (f->loc.file == a->file) return f->loc;
-    const Module *main = a->program ? a->program->main : NULL;
+    const Module *main = a->program && d->loc.file ? a->program->main : NULL;
+    const char *own = ctx_source_path(a->ctx, a->file);
+    const char *path = main ? first_import(a, ctx_source_path(a->ctx, d->loc.file)) : NULL;
     for (int i = 0; main && i < main->items.n; i++) {
         const Item *item = &main->items.at[i];
-        if (item->kind == IT_IMPORT &&
-            strstr(ctx_source_path(a->ctx, d->loc.file), item->import.path))
+        if (item->kind == IT_IMPORT && strcmp(import_target(a, own, item->import.path), path) == 0)
             return item->import.loc;
     }
     return (Loc){.line = 1, .col = 1, .len = 1, .file = a->file};

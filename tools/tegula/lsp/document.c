@@ -5,7 +5,6 @@
 #include "runtime/compiler.h"
 #include "stdlib/embedded.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,9 +18,12 @@ Document *document_find(Server *s, const char *uri) {
     return NULL;
 }
 
-const Document *document_at(const Server *s, const char *path) {
+const Document *document_at(Ctx *ctx, const Server *s, const char *path) {
     for (const Document *d = s->documents; d; d = d->next)
         if (strcmp(d->path, path) == 0) return d;
+    const char *real = s->documents ? canonical_path(ctx, path) : NULL;
+    for (const Document *d = s->documents; d; d = d->next)
+        if (strcmp(d->real, real) == 0) return d;
     return NULL;
 }
 
@@ -29,23 +31,19 @@ static void document_free(Document *d) {
     analysis_free(d->analysis);
     free(d->uri);
     free(d->path);
+    free(d->real);
     free(d->text);
     free(d);
 }
 
-static char *path_of_uri(const char *uri) {
-    Ctx *ctx = ctx_create(NULL);
-    char *path = ctx ? strdup(uri_path(ctx, uri)) : NULL;
-    if (ctx) ctx_destroy(ctx);
-    return path;
-}
-
-static Document *new_document(Server *s, const char *uri) {
+static Document *new_document(Ctx *ctx, Server *s, const char *uri) {
+    const char *path = uri_path(ctx, uri), *real = canonical_path(ctx, path);
     Document *d = calloc(1, sizeof *d);
     if (!d) return NULL;
     d->uri = strdup(uri);
-    d->path = path_of_uri(uri);
-    if (!d->uri || !d->path) {
+    d->path = strdup(path);
+    d->real = strdup(real);
+    if (!d->uri || !d->path || !d->real) {
         document_free(d);
         return NULL;
     }
@@ -53,9 +51,10 @@ static Document *new_document(Server *s, const char *uri) {
     return s->documents = d;
 }
 
-bool document_open(Server *s, const char *uri, const char *text, size_t n, int64_t version) {
+bool document_open(Ctx *ctx, Server *s, const char *uri, const char *text, size_t n,
+                   int64_t version) {
     Document *d = document_find(s, uri);
-    if (!d) d = new_document(s, uri);
+    if (!d) d = new_document(ctx, s, uri);
     if (!d || !document_replace(d, 0, d->n, text, n)) return false;
     d->version = version;
     document_outdated(s, d);
@@ -76,16 +75,12 @@ bool document_replace(Document *d, size_t begin, size_t end, const char *text, s
     return true;
 }
 
-/// Whether the analysis has read the file of this path.
-static bool has_read(const Analysis *a, const char *path) {
-    for (uint16_t i = 1; a && i <= ctx_source_count(a->ctx); i++)
-        if (strcmp(ctx_source_path(a->ctx, i), path) == 0) return true;
-    return false;
-}
-
-/// A document whose import was not found becomes outdated with any other one.
-static bool misses_import(const Analysis *a) {
-    return !a->program || diag_errors(a->ctx) > 0;
+/// Whether the analysis has read the document, or would do so if it were there. One without a
+/// program may have ended before its imports.
+static bool depends_on(const Analysis *a, const Document *d) {
+    for (int i = 0; i < a->wanted.n; i++)
+        if (strcmp(a->wanted.data[i], d->real) == 0) return true;
+    return !a->program;
 }
 
 static void drop_analysis(Document *d) {
@@ -96,9 +91,18 @@ static void drop_analysis(Document *d) {
 
 void document_outdated(Server *s, const Document *changed) {
     for (Document *d = s->documents; d; d = d->next)
-        if (d == changed ||
-            (d->analysis && (has_read(d->analysis, changed->path) || misses_import(d->analysis))))
-            drop_analysis(d);
+        if (d == changed || (d->analysis && depends_on(d->analysis, changed))) drop_analysis(d);
+}
+
+void documents_outdated(Ctx *ctx, Server *s) {
+    for (Document *d = s->documents; d; d = d->next) {
+        char *real = strdup(canonical_path(ctx, d->path));
+        if (real) {
+            free(d->real);
+            d->real = real;
+        }
+        drop_analysis(d);
+    }
 }
 
 void document_close(Server *s, Document *d) {
@@ -107,37 +111,6 @@ void document_close(Server *s, Document *d) {
     *link = d->next;
     document_outdated(s, d);
     document_free(d);
-}
-
-/* ---- imports ------------------------------------------------------------------------------- */
-
-typedef struct Finder {
-    const Server *server;
-    Sources sources;
-    const Importer *files;
-} Finder;
-
-/// Finds an import in an open document, else in a file.
-static uint16_t find_import(void *user, Ctx *ctx, const char *path, const char *from) {
-    const Finder *f = user;
-    const char *beside = path_beside(ctx, from, path);
-    const Document *d = document_at(f->server, beside);
-    if (d) return ctx_add_source(ctx, d->path, d->text, d->n);
-    uint16_t file = f->files->find(f->files->user, ctx, beside, from);
-    int reason = errno;
-    if (!file && path[0] != '/') file = f->files->find(f->files->user, ctx, path, beside);
-    if (reason != ENOENT) errno = reason;
-    return file;
-}
-
-static const Importer *document_importer(Ctx *ctx, const Server *s) {
-    Finder *f = ctx_new(ctx, Finder);
-    f->server = s;
-    f->sources = (Sources){.n_paths = s->n_paths, .paths = (const char *const *)s->paths};
-    f->files = source_importer(ctx, &f->sources);
-    Importer *importer = ctx_new(ctx, Importer);
-    *importer = (Importer){.find = find_import, .user = f};
-    return importer;
 }
 
 /* ---- files of the library -------------------------------------------------------------------- */
@@ -180,8 +153,10 @@ static const char *library_copy(Ctx *ctx, const char *path, const char *text, si
 
 const char *source_uri(Ctx *ctx, const Analysis *a, uint16_t file) {
     const char *path = ctx_source_path(a->ctx, file);
-    if (path[0] == '/' || !a->program || !program_is_library(a->program, file))
-        return path_uri(ctx, path);
+    if (path[0] == '/' || !a->program || !program_is_library(a->program, file)) {
+        const Document *d = document_at(ctx, a->server, path);
+        return d ? d->uri : path_uri(ctx, path);
+    }
     size_t n;
     const char *text = ctx_source_text(a->ctx, file, &n), *copy = library_copy(ctx, path, text, n);
     return copy ? path_uri(ctx, copy) : NULL;
@@ -200,7 +175,6 @@ static const char *library_name(Ctx *ctx, const char *path) {
 
 typedef struct AnalysisRequest {
     Analysis *a;
-    const Server *server;
     const char *path, *text;
     size_t n;
     bool with_types;
@@ -215,7 +189,7 @@ static uint16_t add_document_source(Ctx *ctx, const AnalysisRequest *r, const Im
 static void analyse_text(Ctx *ctx, void *arg) {
     AnalysisRequest *r = arg;
     Analysis *a = r->a;
-    const Importer *importer = document_importer(ctx, r->server);
+    const Importer *importer = document_importer(ctx, a);
     a->file = add_document_source(ctx, r, importer);
     size_t n;
     const char *text = ctx_source_text(ctx, a->file, &n);
@@ -234,7 +208,8 @@ Analysis *analysis_create(const Server *s, const char *path, const char *text, s
         free(a);
         return NULL;
     }
-    AnalysisRequest r = {a, s, path, text, n, with_types};
+    a->server = s;
+    AnalysisRequest r = {a, path, text, n, with_types};
     a->status = ctx_protect(a->ctx, analyse_text, &r);
     if (a->status == CTX_NO_MEMORY || a->status == CTX_BUG) a->program = NULL;
     return a;

@@ -118,15 +118,42 @@ static bool hover_expr(Text *t, const Analysis *a, size_t offset) {
     return true;
 }
 
+/// The function of a call in a statement with an error, which has no names in the tables.
+static bool called_name(const Request *r, NameAt *out, size_t *begin, size_t *end) {
+    const Analysis *a = r->analysis;
+    const char *text = a->map.text;
+    Cursor *cursor = ctx_new(r->ctx, Cursor);
+    cursor_scan(text, r->offset, cursor);
+    *begin = *end = cursor->word;
+    while (is_name_byte(text[*end])) (*end)++;
+    if (cursor->place != IN_CODE || *begin == *end) return false;
+    if (text[*end + strspn(text + *end, " \t\r\n")] != '(') return false;
+    *out = (NameAt){.definition = -1};
+    out->name.text = ctx_intern(r->ctx, text + *begin, *end - *begin);
+    for (int i = 0; a->program && i < a->names.definitions.n && out->definition < 0; i++) {
+        const Definition *d = &a->names.definitions.data[i];
+        bool item = d->kind <= NAME_FN && strcmp(d->name.text, out->name.text) == 0;
+        if (item && program_find(a->program, d->name.text, a->file) == d->item) out->definition = i;
+    }
+    return out->definition >= 0 || builtin_text(r->ctx, out->name.text);
+}
+
 json_t *lsp_hover(Request *r) {
     const Analysis *a = r->analysis;
     Text t = {.ctx = r->ctx};
     NameAt at;
+    size_t begin = 0, end = 0;
     bool named = a->program && name_at(a, r->offset, &at) && hover_name(&t, a, &at);
-    if (!named && !hover_expr(&t, a, r->offset)) return NULL;
+    if (named) {
+        begin = map_begin(&a->map, at.name.loc);
+        end = map_end(&a->map, at.name.loc);
+    } else if (!hover_expr(&t, a, r->offset)) {
+        named = called_name(r, &at, &begin, &end) && hover_name(&t, a, &at);
+        if (!named) return NULL;
+    }
     json_t *hover = json_pack("{s:{s:s,s:s}}", "contents", "kind", "markdown", "value",
                               valid_utf8(r->ctx, t.data));
-    if (named) json_object_set_new(hover, "range", json_range_of(&a->map, at.name.loc));
+    if (named) json_object_set_new(hover, "range", json_range(&a->map, begin, end));
     return hover;
 }
 
@@ -141,12 +168,10 @@ static json_t *imported_file(Request *r) {
         if (item->kind != IT_IMPORT || map_begin(&a->map, item->import.loc) > r->offset ||
             map_end(&a->map, item->import.loc) < r->offset)
             continue;
-        const char *beside =
-            path_beside(r->ctx, ctx_source_path(a->ctx, a->file), item->import.path);
+        const char *path = import_target(a, ctx_source_path(a->ctx, a->file), item->import.path);
         for (int k = 0; k < a->program->files.n; k++) {
             const LoadedFile *f = &a->program->files.data[k];
             Loc start = {.line = 1, .col = 1, .file = f->module->file};
-            const char *path = f->library ? item->import.path : beside;
             if (strcmp(f->path, path) == 0) return json_location(r->ctx, a, start);
         }
     }

@@ -73,8 +73,31 @@ bool json_read_position(const json_t *j, Position *out);
 /// Returns the absolute path of a file's URI without `.` and `..`; other URIs as they are.
 char *uri_path(Ctx *ctx, const char *uri);
 char *path_uri(Ctx *ctx, const char *path);
-/// Joins a path to the folder of a file, without `.` and `..`.
+/// Joins a path to the folder of a file, without `.` and `..`. A `..` behind a link leaves the
+/// folder of its target, as in the compiler.
 char *path_beside(Ctx *ctx, const char *file, const char *path);
+/// Returns the one absolute path of a file, without links, as far as the path exists. A relative
+/// path that does not exist stays as it is.
+char *canonical_path(Ctx *ctx, const char *path);
+bool is_below(const char *path, const char *folder);
+
+/* ---- workspace.c: folders and imports ---------------------------------------------------------
+ */
+
+typedef struct Server Server;
+
+/// The import `path` in the file `from` is the source `found`.
+typedef struct ImportNote {
+    const char *from, *path, *found;
+} ImportNote;
+
+/// Adds a folder of the workspace by its URI, unless it is known.
+void workspace_add(Ctx *ctx, Server *s, const char *uri);
+void workspace_remove(Ctx *ctx, Server *s, const char *uri);
+/// Returns the folders that are searched for imports of a file, in order; *n of them. A relative
+/// path of -I or `paths` is meant in each folder of the workspace, that of the file first, and then
+/// in the server's own folder.
+const char *const *import_folders(Ctx *ctx, const Server *s, const char *file, int *n);
 
 /* ---- document.c ------------------------------------------------------------------------------ */
 
@@ -85,6 +108,9 @@ typedef struct Analysis {
     Program *program; // NULL: too many errors
     NameTable names;
     TextMap map;
+    const Server *server;
+    VEC(ImportNote) imports;
+    VEC(const char *) wanted; // canonical paths of all files that imports may mean, found or not
     CtxStatus status;
     int typed;       // number of kernels whose other element types were tried
     uint64_t budget; // of steps, for that
@@ -92,6 +118,7 @@ typedef struct Analysis {
 
 typedef struct Document {
     char *uri, *path, *text;
+    char *real; // the canonical path
     size_t n;
     int64_t version;
     Analysis *analysis; // NULL: none of the present text yet
@@ -99,24 +126,28 @@ typedef struct Document {
     struct Document *next;
 } Document;
 
-typedef struct Server {
+struct Server {
     Transport transport;
     Document *documents;
     char **paths; // folders to search for imports
     int n_paths;
-    char *root; // of the workspace, or NULL
+    char **roots; // folders of the workspace
+    int n_roots;
     bool initialized, shut_down, exited;
-} Server;
+};
 
 Document *document_find(Server *s, const char *uri);
-/// Returns the open document of a path, or NULL.
-const Document *document_at(const Server *s, const char *path);
+/// Returns the open document of a path, also of another path of that file, or NULL.
+const Document *document_at(Ctx *ctx, const Server *s, const char *path);
 /// Opens a document, or replaces its text. False: out of memory.
-bool document_open(Server *s, const char *uri, const char *text, size_t n, int64_t version);
+bool document_open(Ctx *ctx, Server *s, const char *uri, const char *text, size_t n,
+                   int64_t version);
 /// Replaces the bytes [begin, end). False: out of memory.
 bool document_replace(Document *d, size_t begin, size_t end, const char *text, size_t n);
 /// The document, or a file that it may import, has changed.
 void document_outdated(Server *s, const Document *d);
+/// All documents are outdated: files or links may have changed on disk.
+void documents_outdated(Ctx *ctx, Server *s);
 void document_close(Server *s, Document *d);
 /// Returns the analysis of the present text; NULL: out of memory.
 Analysis *document_analysis(Server *s, Document *d);
@@ -127,8 +158,12 @@ void analysis_free(Analysis *a);
 /// Tries the element types of the next kernel, which takes longer than all else. False: all are
 /// done. *found: there are new messages.
 bool analysis_try_types(Analysis *a, bool *found);
-/// The URI of a source of an analysis. Files of the library are written to a folder of the user, so
-/// that editors can show them; NULL if that fails.
+/// Returns the source that an import of the file `from` means, or `path` for one of the library.
+const char *import_target(const Analysis *a, const char *from, const char *path);
+/// The importer of an analysis: open documents come before files.
+const Importer *document_importer(Ctx *ctx, Analysis *a);
+/// The URI of a source of an analysis; that of the editor, if it is open. Files of the library are
+/// written to a folder of the user, so that editors can show them; NULL if that fails.
 const char *source_uri(Ctx *ctx, const Analysis *a, uint16_t file);
 
 /* ---- requests -------------------------------------------------------------------------------- */

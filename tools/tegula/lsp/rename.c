@@ -145,6 +145,7 @@ typedef struct Rename {
     json_t *changes;
     const char *refusal;
     int n_files;
+    PtrMap visited; // canonical paths
 } Rename;
 
 /// A file that may import the renamed definition: analyses it, and adds its edits.
@@ -158,7 +159,7 @@ static void rename_in_importer(Rename *n, const char *path, const char *text, si
         const Definition *d = &before->names.definitions.data[i];
         Loc loc = d->name.loc;
         if (loc.line == n->defined.line && loc.col == n->defined.col && d->kind <= NAME_CONSTANT &&
-            strcmp(ctx_source_path(before->ctx, loc.file), r->document->path) == 0)
+            document_at(r->ctx, s, ctx_source_path(before->ctx, loc.file)) == r->document)
             definition = i;
     }
     Places places = {0};
@@ -180,7 +181,7 @@ static void rename_in_importer(Rename *n, const char *path, const char *text, si
         const char *why = changed_meaning(r->ctx, before, after);
         if (why) n->refusal = ctx_format(r->ctx, "in %s, %s", path, why);
         if (places.n)
-            json_object_set_new(n->changes, path_uri(r->ctx, path),
+            json_object_set_new(n->changes, source_uri(r->ctx, before, before->file),
                                 text_edits(&before->map, &places, n->name));
     }
     analysis_free(before);
@@ -188,8 +189,11 @@ static void rename_in_importer(Rename *n, const char *path, const char *text, si
 }
 
 static void rename_in_file(Rename *n, const char *path) {
-    const Document *open = document_at(n->r->server, path);
-    if (open == n->r->document) return;
+    const char *real = ctx_name(n->r->ctx, canonical_path(n->r->ctx, path));
+    if (map_get(&n->visited, real)) return;
+    map_set(n->r->ctx, &n->visited, real, (void *)real);
+    const Document *open = document_at(n->r->ctx, n->r->server, path);
+    if (strcmp(real, n->r->document->real) == 0) return;
     Ctx *ctx = ctx_create(NULL);
     if (!ctx) return;
     size_t length = open ? open->n : 0;
@@ -222,17 +226,12 @@ static void rename_in_folder(Rename *n, const char *path, int depth) {
     if (folder) closedir(folder);
 }
 
-static bool is_below(const char *path, const char *folder) {
-    size_t n = strlen(folder);
-    while (n && folder[n - 1] == '/') n--;
-    return strncmp(path, folder, n) == 0 && path[n] == '/';
-}
-
+/// Visits all folders of the workspace, and the open documents outside of them.
 static void rename_elsewhere(Rename *n) {
-    const char *root = n->r->server->root;
-    if (root) rename_in_folder(n, root, 0);
-    for (const Document *d = n->r->server->documents; d && !n->refusal; d = d->next)
-        if (!root || !is_below(d->path, root)) rename_in_file(n, d->path);
+    const Server *s = n->r->server;
+    for (int i = 0; i < s->n_roots && !n->refusal; i++) rename_in_folder(n, s->roots[i], 0);
+    for (const Document *d = s->documents; d && !n->refusal; d = d->next)
+        rename_in_file(n, d->path);
 }
 
 /* ---- the request --------------------------------------------------------------------------- */

@@ -41,7 +41,7 @@ static json_t *capabilities(void) {
     for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
         json_object_set_new(all, yes[i], json_true());
     json_object_set_new(all, "completionProvider",
-                        json_pack("{s:[s,s]}", "triggerCharacters", ".", "\""));
+                        json_pack("{s:[s,s,s]}", "triggerCharacters", ".", "\"", "/"));
     json_object_set_new(all, "signatureHelpProvider",
                         json_pack("{s:[s,s]}", "triggerCharacters", "(", ","));
     json_object_set_new(all, "renameProvider", json_pack("{s:b}", "prepareProvider", 1));
@@ -49,15 +49,33 @@ static json_t *capabilities(void) {
                         json_pack("{s:[s]}", "codeActionKinds", "quickfix"));
     json_object_set_new(all, "semanticTokensProvider",
                         json_pack("{s:o,s:b}", "legend", token_legend(), "full", 1));
+    json_object_set_new(
+        all, "workspace",
+        json_pack("{s:{s:b,s:b}}", "workspaceFolders", "supported", 1, "changeNotifications", 1));
     return all;
 }
 
-static void set_root(Request *r) {
-    const json_t *folder = json_array_get(json_object_get(r->params, "workspaceFolders"), 0);
-    const char *uri = json_string_value(json_object_get(folder, "uri"));
-    if (!uri) uri = json_string_value(json_object_get(r->params, "rootUri"));
-    free(r->server->root);
-    r->server->root = uri ? strdup(uri_path(r->ctx, uri)) : NULL;
+typedef void FolderChange(Ctx *ctx, Server *s, const char *uri);
+
+static void change_folders(Request *r, const json_t *folders, FolderChange *change) {
+    for (size_t i = 0; i < json_array_size(folders); i++) {
+        const char *uri = json_string_value(json_object_get(json_array_get(folders, i), "uri"));
+        if (uri) change(r->ctx, r->server, uri);
+    }
+}
+
+static void set_folders(Request *r) {
+    const char *uri = json_string_value(json_object_get(r->params, "rootUri"));
+    change_folders(r, json_object_get(r->params, "workspaceFolders"), workspace_add);
+    if (!r->server->n_roots && uri) workspace_add(r->ctx, r->server, uri);
+}
+
+static json_t *folders_changed(Request *r) {
+    const json_t *event = json_object_get(r->params, "event");
+    change_folders(r, json_object_get(event, "removed"), workspace_remove);
+    change_folders(r, json_object_get(event, "added"), workspace_add);
+    documents_outdated(r->ctx, r->server);
+    return NULL;
 }
 
 /// Adds the folders of `initializationOptions.paths` to those of --path.
@@ -79,7 +97,7 @@ static json_t *initialize(Request *r) {
     if (r->server->initialized)
         return request_fail(r, RPC_INVALID, "the server is already initialized");
     r->server->initialized = true;
-    set_root(r);
+    set_folders(r);
     add_paths(r);
     return json_pack("{s:o,s:{s:s,s:s}}", "capabilities", capabilities(), "serverInfo", "name",
                      "tegula", "version", TEGULA_VERSION);
@@ -97,7 +115,7 @@ static json_t *did_open(Request *r) {
     const char *uri = json_string_value(json_object_get(d, "uri"));
     const json_t *text = json_object_get(d, "text");
     if (uri && json_is_string(text))
-        document_open(r->server, uri, json_string_value(text), json_string_length(text),
+        document_open(r->ctx, r->server, uri, json_string_value(text), json_string_length(text),
                       json_integer_value(json_object_get(d, "version")));
     return NULL;
 }
@@ -145,7 +163,7 @@ static json_t *did_close(Request *r) {
 
 /// Files may have changed on disk: all documents are analysed again.
 static json_t *files_changed(Request *r) {
-    for (Document *d = r->server->documents; d; d = d->next) document_outdated(r->server, d);
+    documents_outdated(r->ctx, r->server);
     return NULL;
 }
 
@@ -171,6 +189,7 @@ static const struct Method {
     {"textDocument/didClose", did_close, NOTIFICATION},
     {"textDocument/didSave", files_changed, NOTIFICATION},
     {"workspace/didChangeWatchedFiles", files_changed, NOTIFICATION},
+    {"workspace/didChangeWorkspaceFolders", folders_changed, NOTIFICATION},
     {"textDocument/hover", lsp_hover, ANALYSED | AT},
     {"textDocument/definition", lsp_definition, ANALYSED | AT},
     {"textDocument/references", lsp_references, ANALYSED | AT},
@@ -333,7 +352,8 @@ int cmd_lsp(Ctx *ctx, const Options *o) {
     while (s.documents) document_close(&s, s.documents);
     for (int i = 0; i < s.n_paths; i++) free(s.paths[i]);
     free(s.paths);
-    free(s.root);
+    for (int i = 0; i < s.n_roots; i++) free(s.roots[i]);
+    free(s.roots);
     transport_close(&s.transport);
     return s.exited && s.shut_down ? EXIT_OK : EXIT_USER;
 }

@@ -3,6 +3,8 @@
 #include "tools/tegula/lsp/lsp.h"
 
 #include <ctype.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int hex_digit(char c) {
@@ -61,5 +63,26 @@ char *path_beside(Ctx *ctx, const char *file, const char *path) {
     const char *slash = strrchr(file, '/');
     int folder = slash && path[0] != '/' ? (int)(slash - file) + 1 : 0;
     char *joined = ctx_format(ctx, "%.*s%s", folder, file, path);
-    return joined[0] == '/' ? normalized(ctx, joined) : joined;
+    if (joined[0] != '/') return joined;
+    char *plain = normalized(ctx, joined);
+    if (!strstr(joined, "..")) return plain;
+    char *real = canonical_path(ctx, joined);
+    return strcmp(real, canonical_path(ctx, plain)) == 0 ? plain : real;
+}
+
+char *canonical_path(Ctx *ctx, const char *path) {
+    char real[PATH_MAX];
+    if (path[0] != '/') return ctx_format(ctx, "%s", realpath(path, real) ? real : path);
+    for (size_t n = strlen(path); n; n--) {
+        if (path[n] && path[n] != '/') continue;
+        const char *part = ctx_format(ctx, "%.*s", (int)n, path);
+        if (realpath(part, real)) return normalized(ctx, ctx_format(ctx, "%s%s", real, path + n));
+    }
+    return normalized(ctx, path);
+}
+
+bool is_below(const char *path, const char *folder) {
+    size_t n = strlen(folder);
+    while (n && folder[n - 1] == '/') n--;
+    return strncmp(path, folder, n) == 0 && path[n] == '/';
 }
