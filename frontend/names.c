@@ -28,6 +28,8 @@ void names_define_item(Ctx *ctx, NameTable *names, const Item *item) {
 }
 
 void names_use(Ctx *ctx, NameTable *names, NameUse use) {
+    if (names_definition_at(names, use.name.loc) >= 0)
+        return; // the dim in `..N` where it is defined
     vec_push(ctx, &names->uses, use);
 }
 

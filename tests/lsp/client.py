@@ -136,6 +136,10 @@ class Client:
         fields = open(f"/proc/{self.process.pid}/stat", encoding="ascii").read().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def run_ns(self):
+        """As cpu_s, in nanoseconds, of the kernel's scheduler: exact also for one keystroke."""
+        return int(open(f"/proc/{self.process.pid}/schedstat", encoding="ascii").read().split()[0])
+
     def memory_kib(self):
         """The resident memory of the server."""
         for line in open(f"/proc/{self.process.pid}/status", encoding="ascii"):

@@ -33,6 +33,17 @@ def text_of_500_lines():
     return text[:text.rindex("\n}\n") + 3]
 
 
+def processor_ms(client, uri, version, text):
+    """The processor time from a new text to its diagnostics, in ms. Work of earlier texts has ended before."""
+    before, now = -1, client.run_ns()
+    while now != before:
+        time.sleep(0.01)
+        before, now = now, client.run_ns()
+    client.change(uri, version, {"text": text})
+    client.diagnostics(uri, version)
+    return (client.run_ns() - now) / 1e6
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tegula", required=True)
@@ -62,6 +73,9 @@ def main():
           f"{times[len(times) // 2] * 1e3:.1f} ms, 99th percentile {times[len(times) * 99 // 100] * 1e3:.1f} ms, "
           f"largest {times[-1] * 1e3:.1f} ms; {(client.cpu_s() - cpu) / args.edits * 1e3:.1f} ms of processor time "
           f"each; memory {begin} KiB, then {client.memory_kib()} KiB")
+    for kind, added in (("a correct text", "// {}\n"), ("an incomplete text", "fn f{}(x) {{ return x +")):
+        times = sorted(processor_ms(client, uri, 1000000 + n, text + added.format(n)) for n in range(20))
+        print(f"{kind}: {times[10]:.1f} ms of processor time until its messages, at most {times[-1]:.1f} ms")
     client.close()
 
 

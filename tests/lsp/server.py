@@ -17,6 +17,7 @@ import tempfile
 import traceback
 
 from client import Client, Failure
+from latency import processor_ms, text_of_500_lines
 
 KERNELS = '''import "part.teg";
 
@@ -135,6 +136,19 @@ def changes(s):
     assert message["range"]["start"]["line"] == 4, message
     symbols = s.client.of("documentSymbol", uri)
     assert [(x["name"], x["range"]["start"]["line"]) for x in symbols][:2] == [("B", 1), ("C", 2)], symbols
+
+
+@test
+def keystrokes(s):
+    """The messages of a file of 500 lines come within 50 ms of processor time."""
+    binary = pathlib.Path(s.client.process.args[0]).read_bytes()
+    limit_ms = 50 if b"__asan_init" not in binary and b"__tsan_init" not in binary else 1000
+    text = text_of_500_lines()
+    uri, _, _ = s.open("long.teg", text)
+    assert s.client.diagnostics(uri, 1) == []
+    for first, added in ((2, "// {}\n"), (20, "fn f{}(x) {{ return x +")):
+        times = sorted(processor_ms(s.client, uri, n, text + added.format(n)) for n in range(first, first + 7))
+        assert times[3] < limit_ms, times
 
 
 @test
@@ -463,6 +477,20 @@ def rename(s):
     # A fn of this name would capture the builtin of the same file.
     refused(lambda: s.ask("rename", 7, newName="dot"), "something else|change its meaning|expected|line")
     assert s.ask("prepareRename", 6)["placeholder"] == "twice"
+
+
+@test
+def rename_of_dims(s):
+    """Each place of a dim has one edit, also where `..R` defines it."""
+    text = "kernel k<T: float>(x: T[..<1>R, <2>N], y: T[..<3>R, N]) {\n" \
+        "    parallel r in <4>R { for n in N by 8 { y[r, n] = x[r, n]; } }\n}\n"
+    uri, at, text = s.open("dims.teg", text)
+    assert s.client.diagnostics(uri) == []
+    for mark, old, count in ((1, "R", 3), (3, "R", 3), (4, "R", 3), (2, "N", 3)):
+        found = s.client.at("references", uri, *at[mark], context={"includeDeclaration": True})
+        assert len({str(f["range"]) for f in found}) == len(found) == count, (mark, found)
+        edits = s.client.at("rename", uri, *at[mark], newName="longer")["changes"][uri]
+        assert applied(text, edits) == re.sub(rf"\b{old}\b", "longer", text), edits
 
 
 @test

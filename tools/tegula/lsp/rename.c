@@ -68,7 +68,7 @@ json_t *lsp_prepare_rename(Request *r) {
 
 typedef VEC(Loc) Places;
 
-/// The definition and its uses within one file, in the order of the text.
+/// The definition and its uses within one file, in the order of the text, each place once.
 static void places_in_file(Ctx *ctx, const NameTable *names, int definition, uint16_t file,
                            Places *out) {
     Loc own = names->definitions.data[definition].name.loc;
@@ -84,6 +84,12 @@ static void places_in_file(Ctx *ctx, const NameTable *names, int definition, uin
             out->data[k - 1] = y;
             out->data[k] = x;
         }
+    int n = 0;
+    for (int i = 0; i < out->n; i++) { // a name that is noted twice has one edit
+        const Loc *last = n ? &out->data[n - 1] : NULL, *next = &out->data[i];
+        if (!last || last->line != next->line || last->col != next->col) out->data[n++] = *next;
+    }
+    out->n = n;
 }
 
 /// The text of a file with other names at these places.
