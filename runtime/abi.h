@@ -316,7 +316,7 @@ struct tg_comm_calls {
 // The description of a kernel as constant data. Object files of `tegula build` and the just-in-time
 // compiler use the same one. The runtime binds the arguments, picks a variant, and runs it.
 
-enum { TG_ABI = 4, TG_MAX_RANK = 8, TG_MAX_PARAMS = 256, TG_MAX_TYPES = 64 };
+enum { TG_ABI = 5, TG_MAX_RANK = 8, TG_MAX_PARAMS = 256, TG_MAX_TYPES = 64 };
 
 enum tg_param_kind { TG_PARAM_TENSOR, TG_PARAM_SCALAR, TG_PARAM_CONST };
 enum tg_param_flags {
