@@ -39,6 +39,10 @@ typedef struct LaunchWish {
     void *stream;
 } LaunchWish;
 
+// Compiled code calls the services by their places. A new one needs a new TG_ABI, and then its
+// count here: objects that call it must not run on a runtime without it.
+_Static_assert(TG_ABI == 5 && sizeof(tg_env) == 12 * sizeof(void *), "tg_env has changed");
+
 RT_SELDOM static tg_status wrong_version(const tg_kernel *kernel) {
     return tg_fail(TG_ERROR_UNSUPPORTED,
                    "the kernel was compiled for version %u of the runtime's interface, this is %d: "
