@@ -86,7 +86,10 @@ def workspace_limit() -> int:
 def set_workspace_limit(bytes: int) -> None:
     """Sets how many bytes of workspace a launch of the current context may use to be faster: for copies of
     operands into aligned rows, and for the partial sums of split products. Without room, it runs slower code.
-    Raises an Error if bytes is negative."""
+    The limit holds for each phase of a kernel. Raises an Error if bytes is negative, and a ValueError if it
+    does not fit 64 bits."""
+    if not -(2**63) <= bytes < 2**63:
+        raise ValueError(f"a limit of {bytes} bytes does not fit 64 bits")
     c.check(c.context_set_workspace_limit(None, bytes))
 
 

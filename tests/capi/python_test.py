@@ -541,6 +541,10 @@ class Modules(unittest.TestCase):
             self.assertEqual(tegula.workspace_limit(), 4096)
             with self.assertRaisesRegex(tegula.Error, "cannot have -5 bytes"):
                 tegula.set_workspace_limit(-5)
+            for bytes in (2**63, 2**64, -(2**63) - 1):
+                with self.assertRaisesRegex(ValueError, "does not fit 64 bits"):
+                    tegula.set_workspace_limit(bytes)
+            self.assertEqual(tegula.workspace_limit(), 4096)
         self.assertEqual(tegula.workspace_limit(), before)
 
     def test_lifetime(self):
