@@ -82,11 +82,13 @@ void tg_context_destroy(tg_context *context);
 /// Makes context the calling thread's current one (NULL: the shared one). Returns the previous one.
 tg_context *tg_context_use(tg_context *context);
 int tg_context_threads(const tg_context *context);
-/// Sets how many bytes of workspace a launch may use to be faster: for copies of operands into
-/// aligned rows, and for the partial sums of split products. Without room, it runs slower code. The
-/// limit holds for launches that begin or are captured later, and not for tensors that a kernel
-/// declares itself, or needs for its result. Contexts begin with TG_WORKSPACE_LIMIT. context NULL:
-/// the calling thread's current one. TG_ERROR_ARGUMENT: bytes is negative.
+/// Sets how many bytes of workspace each phase of a launch may use to be faster: for copies of
+/// operands into aligned rows, and for the partial sums of split products. Without room, the phase
+/// runs slower code. A launch keeps the workspaces of all its phases until it ends, so it may use
+/// more than the limit. It fails if memory within the limit cannot be allocated. The limit holds
+/// for launches that begin or are captured later, and not for tensors that a kernel declares
+/// itself, or needs for its result. Contexts begin with TG_WORKSPACE_LIMIT. context NULL: the
+/// calling thread's current one. TG_ERROR_ARGUMENT: bytes is negative.
 tg_status tg_context_set_workspace_limit(tg_context *context, int64_t bytes);
 /// Returns the limit. context as above.
 int64_t tg_context_workspace_limit(const tg_context *context);
