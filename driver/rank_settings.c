@@ -6,6 +6,7 @@
 
 #include "driver/rank_settings.h"
 #include "passes/model.h"
+#include "runtime/tegula.h"
 
 // Elaborating a setting takes a fraction of a millisecond. Of more than MAX_TRIED settings, only
 // those are tried that differ from the best one so far in one value. This repeats for ROUNDS
@@ -68,6 +69,14 @@ static void describe_alignment(Build *b, Text *out, const Op *kernel, GpuAxes ax
         "  rows of operands are not aligned: %.3g us if they are first copied into aligned rows "
         "(align_rows=1, %.3g MB of workspace), %.3g us otherwise\n",
         with * 1e6, needs.aligned_bytes * 1e-6, without * 1e6);
+    if (needs.aligned_most > (double)TG_WORKSPACE_LIMIT)
+        text_add(out,
+                 "  they are not copied: the copies of one phase, %.3g MB, exceed the limit of "
+                 "workspaces, %.3g MB\n",
+                 needs.aligned_most * 1e-6, (double)TG_WORKSPACE_LIMIT * 1e-6);
+    else if (needs.unsure)
+        text_add(out, "  they are not copied by default: loaded numbers decide how much of them is "
+                      "read\n");
 }
 
 void build_describe_cost(Build *b, Text *out) {
@@ -234,8 +243,9 @@ static double estimate_splits(Build *b, const Op *kernel, RankedSetting *s, doub
 }
 
 /// Estimates copies of unaligned operands into aligned rows. They make launches longer that read
-/// an operand only a few times, so the model must predict a gain. Whether the copies fit the
-/// workspace is decided at each launch.
+/// an operand only a few times, so the model must predict a gain. Copies beyond the limit of
+/// workspaces are never made. Where loaded numbers decide how much of an operand is read, as with a
+/// cache that is partly full, only the user can know that copies pay.
 static double estimate_aligned(Build *b, const Op *kernel, RankedSetting *s, double alone) {
     const NamedValue *set =
         value_of_name(b->code->n_config, b->code->config, axis_names[AXIS_ALIGN_ROWS]);
@@ -243,7 +253,8 @@ static double estimate_aligned(Build *b, const Op *kernel, RankedSetting *s, dou
     GpuNeeds needs;
     if (!s->needs.unaligned || (set && set->value <= 0)) return alone;
     double aligned = gpu_cost_estimate(kernel, b->gpu, dim_of, b, &axes, &needs);
-    if (!set && aligned >= ALIGN_ROWS_WORTH * alone) return alone;
+    if (needs.aligned_most > (double)TG_WORKSPACE_LIMIT) return alone;
+    if (!set && (needs.unsure || aligned >= ALIGN_ROWS_WORTH * alone)) return alone;
     s->axes = axes;
     s->needs = needs;
     return aligned;

@@ -39,8 +39,10 @@ typedef struct GpuModel {
                      // same time
     const Value *seen[64];
     int n_seen;
-    double copied;    // bytes that align-rows reads and writes before the phase
-    int copies;       // its tensors
+    double copied;     // bytes that align-rows reads and writes before the phase
+    double copy_bytes; // of the copies
+    int copies;        // its tensors
+    const Value *copies_of[ALIGN_ROWS_TENSORS];
     bool piped;       // inside a loop whose loads are copies
     bool looped;      // inside a loop that only reads
     bool alone;       // each CTA has an SM to itself
@@ -165,7 +167,7 @@ static double run_waste(double run) {
 
 /// Whether align-rows copies the operand that the op loads into aligned rows.
 static bool is_aligned_first(const GpuModel *m, const Op *op) {
-    return m->axes.align_rows > 0 && gpu_row_to_align(op) >= 0;
+    return m->axes.align_rows > 0 && gpu_row_to_align(m->target, op) >= 0;
 }
 
 /// Returns the extra work of L2 if rows do not start at its lines. Copies request a
@@ -215,7 +217,7 @@ static double copy_instructions(const GpuModel *m, const Op *op, const Access *a
     int bytes = pipeline_copy_bytes(m, op, a);
     if (a->pick_at >= 0) return COST_GPU_GATHER;
     if (bytes < 0 || bytes == GPU_COPY_MOST) return 0;
-    if (!bytes && gpu_row_to_align(op) >= 0) return COST_GPU_ODD_ROWS_BY_HAND;
+    if (!bytes && gpu_row_to_align(m->target, op) >= 0) return COST_GPU_ODD_ROWS_BY_HAND;
     if (!bytes) return COST_GPU_COPY_BY_HAND;
     return COST_GPU_COPY * elem_info[a->tensor->type->elem].bits / (8.0 * bytes);
 }
@@ -230,8 +232,12 @@ static double copied_share(const GpuModel *m, const Op *op, const Access *a, dou
 
 /// Counts the bytes of a tensor that align-rows would copy: one reading, one writing.
 static void note_rows_to_align(GpuModel *m, const Op *op, const Access *a) {
-    int along = gpu_row_to_align(op);
+    int along = gpu_row_to_align(m->target, op);
     if (along < 0) return;
+    m->needs.unsure |= gpu_reads_loaded_part(op);
+    for (int i = 0; i < m->copies; i++)
+        if (m->copies_of[i] == a->tensor) return;
+    if (m->copies == ALIGN_ROWS_TENSORS) return;
     const Type *t = a->tensor->type;
     double rows = 1, row = model_extent(m, a->tensor, along);
     for (int d = 0; d < t->rank; d++)
@@ -241,7 +247,9 @@ static void note_rows_to_align(GpuModel *m, const Op *op, const Access *a) {
     m->needs.unaligned = true;
     m->needs.aligned_bytes += copy;
     m->copied += rows * row * bytes + copy;
-    m->copies++;
+    m->copies_of[m->copies++] = a->tensor;
+    m->copy_bytes += copy;
+    m->needs.aligned_most = fmax(m->needs.aligned_most, m->copy_bytes);
 }
 
 /// Each tensor comes from memory once; all further reads come from L2.
@@ -255,11 +263,11 @@ static void add_gpu_access(GpuModel *m, GpuWork *w, const Op *op, const Type *t,
     double instructions = a.pick_at >= 0 ? COST_GPU_GATHER : COST_GPU_ACCESS;
     if (m->piped) instructions = copy_instructions(m, op, &a);
     w->alu += times * (double)ty_count(t) / m->target->fma_cycle * instructions;
+    note_rows_to_align(m, op, &a);
     for (int i = 0; i < m->n_seen; i++)
         if (m->seen[i] == a.tensor) return;
     if (m->n_seen < (int)(sizeof m->seen / sizeof *m->seen)) m->seen[m->n_seen++] = a.tensor;
     for (int d = 0; d < a.tensor->type->rank; d++) all *= model_extent(m, a.tensor, d);
-    note_rows_to_align(m, op, &a);
     m->memory += all;
     m->searched += all * run_search(m, &a, run, along);
 }
@@ -533,8 +541,7 @@ static double join_seconds(const GpuModel *m, double programs) {
     return seconds;
 }
 
-/// Returns the seconds of the phases that copy operands into aligned rows. Copies beyond the
-/// workspace are not made.
+/// Returns the seconds of the phases that copy operands into aligned rows.
 static double align_seconds(const GpuModel *m) {
     double seconds = m->copied / (ALIGN_ROWS_RATE * m->target->bandwidth);
     seconds += m->copies * COST_GPU_LAUNCH;
@@ -696,7 +703,7 @@ static double gpu_phase_seconds(GpuModel *m, const Op *phase) {
     set_shape(m, p, programs);
     m->memory = m->searched = 0;
     m->n_seen = m->copies = 0;
-    m->copied = 0;
+    m->copied = m->copy_bytes = 0;
     if (m->parted)
         add_part_work(m, &w, p->regions[0]);
     else

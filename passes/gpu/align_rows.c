@@ -28,17 +28,34 @@
 
 #include <math.h>
 
-enum { MAX_COPIES = 8, LINE_BYTES = 128 };
+enum { LINE_BYTES = 128 };
 
 /* ---- judging ------------------------------------------------------------------------------- */
 
-/// Whether v only feeds operands of products.
-static bool feeds_products(const Value *v) {
+/// Whether `async` may copy operands of the product: it has a matrix unit that takes them as they
+/// are. Products in three parts compute theirs in registers.
+static bool takes_copies(const GpuTarget *t, const Op *dot) {
+    return !gpu_in_three(op_precision(dot)) &&
+           gpu_unit_for(t, operand(dot, 0)->type, operand(dot, 1)->type, op_precision(dot));
+}
+
+/// Whether v only feeds operands of products that take copies.
+static bool feeds_products(const GpuTarget *t, const Value *v) {
     for_each_use(u, v) {
-        bool on = u->user->code == OP_PERMUTE && feeds_products(result(u->user, 0));
-        if (!on && !(u->user->code == OP_DOT && u->index < 2)) return false;
+        const Op *user = u->user;
+        bool on = user->code == OP_PERMUTE && feeds_products(t, result(user, 0));
+        if (!on && !(user->code == OP_DOT && u->index < 2 && takes_copies(t, user))) return false;
     }
     return v->uses != NULL;
+}
+
+/// Whether copies may have the shape of the block: rows that fill panels, in groups of eight.
+static bool fills_panels(const GpuTarget *t, const Access *a, int along) {
+    enum { LEAST_PANEL = 32, GROUP = 8 };
+    int axis = a->axis_of[along];
+    int64_t row = a->extents[axis] * (elem_info[a->tensor->type->elem].bits / 8);
+    return gpu_panel_bytes(row, gpu_has(t, GPU_TMA)) >= LEAST_PANEL &&
+           a->extents[!axis] % GROUP == 0;
 }
 
 static bool pad_is_zero(const Op *load) {
@@ -59,8 +76,44 @@ static bool is_only_read(const Value *tensor, const Op *kernel) {
            !op_ints(kernel, A_SYMMETRIC_PARAMS) && !tree_writes(kernel, tensor);
 }
 
-int gpu_row_to_align(const Op *op) {
-    if (op->code != OP_LOAD || !feeds_products(result(op, 0)) || !pad_is_zero(op)) return -1;
+enum { PART_BUDGET = 1000 }; // maximum number of values to visit
+
+/// Whether a loaded number decides v.
+static bool rests_on_load(const Value *v, int *budget) {
+    const Op *op = v->def;
+    if (--*budget < 0) return true;
+    if (!op) { // the bounds of its own loop are looked at by the caller
+        const Op *of = v->region->parent;
+        if (of->code == OP_KERNEL) return false;
+        if (of->code == OP_FOR && v->index > 0) return true;
+        return (of->code == OP_FOR || of->code == OP_PARALLEL) &&
+               rests_on_load(operand(of, 0), budget);
+    }
+    if (op->code == OP_LOAD || op->n_regions) return true;
+    for (int i = 0; i < op->n_operands; i++)
+        if (op->code != OP_DIM && rests_on_load(operand(op, i), budget)) return true;
+    return false;
+}
+
+bool gpu_reads_loaded_part(const Op *op) {
+    Access a = access_of(op);
+    int budget = PART_BUDGET;
+    for (int d = 0; d < a.n_subs; d++)
+        if (a.subs[d].kind == DIM_AT && rests_on_load(sub_operand(op, &a, d, 0), &budget))
+            return true;
+    for (const Op *p = op->parent->parent; p->code != OP_KERNEL; p = p->parent->parent) {
+        bool bounds = p->code == OP_FOR || p->code == OP_PARALLEL;
+        if (p->code == OP_WHILE) return true;
+        for (int i = 0; bounds && i < 2; i++)
+            if (rests_on_load(operand(p, i), &budget)) return true;
+        if (p->code == OP_IF && rests_on_load(operand(p, 0), &budget)) return true;
+    }
+    return false;
+}
+
+int gpu_row_to_align(const GpuTarget *target, const Op *op) {
+    if (op->code != OP_LOAD || !gpu_has_any(target, GPU_CP_ASYNC | GPU_TMA)) return -1;
+    if (!feeds_products(target, result(op, 0)) || !pad_is_zero(op)) return -1;
     Access a = access_of(op);
     const Type *t = a.tensor->type;
     const Op *loop = op_enclosing(op, OP_FOR), *phase = op_enclosing(op, OP_PARALLEL);
@@ -71,7 +124,8 @@ int gpu_row_to_align(const Op *op) {
         if (t->strides[d] == 1 && a.subs[d].kind == DIM_AXIS) along = d;
         if (t->strides[d] == 0) return -1; // the copy would repeat elements
     }
-    if (along < 0 || !loop || !phase || op_enclosing(loop, OP_PARALLEL) != phase) return -1;
+    if (along < 0 || !fills_panels(target, &a, along)) return -1;
+    if (!loop || !phase || op_enclosing(loop, OP_PARALLEL) != phase) return -1;
     if (is_repeated(phase)) return -1;
     if (!is_only_read(a.tensor, op_enclosing(phase, OP_KERNEL))) return -1;
     bool helps = gpu_copy_width(op, &a, along).bytes < GPU_COPY_MOST &&
@@ -98,7 +152,7 @@ typedef struct Aligning {
     PassEnv *env;
     Op *phase;
     int n;
-    RowCopy copies[MAX_COPIES];
+    RowCopy copies[ALIGN_ROWS_TENSORS];
     VEC(Op *) loads;
 } Aligning;
 
@@ -108,19 +162,31 @@ static RowCopy *copy_of(Aligning *s, const Value *tensor) {
     return NULL;
 }
 
+/// Places the dimensions of the load's block last, so that a program copies a block of them.
+static void set_order(RowCopy *c, const Op *load) {
+    Access a = access_of(load);
+    int n = 0, across = -1;
+    for (int d = 0; d < a.n_subs; d++) {
+        if (d == c->along) continue;
+        if (a.subs[d].kind == DIM_AXIS)
+            across = d;
+        else
+            c->order[n++] = d;
+    }
+    c->order[n++] = across;
+    c->order[n] = c->along;
+}
+
 static void find_rows(Op *op, void *arg) {
     Aligning *s = arg;
-    int along = gpu_row_to_align(op);
+    int along = gpu_row_to_align(s->env->gpu, op);
     if (along < 0) return;
     Value *tensor = operand(op, 0);
     if (!copy_of(s, tensor)) {
-        if (s->n == MAX_COPIES) return;
+        if (s->n == ALIGN_ROWS_TENSORS) return;
         RowCopy *c = &s->copies[s->n++];
         *c = (RowCopy){.tensor = tensor, .along = along};
-        int n = 0, rank = tensor->type->rank;
-        for (int d = 0; d < rank; d++)
-            if (d != along) c->order[n++] = d;
-        c->order[n] = along;
+        set_order(c, op);
     }
     if (copy_of(s, tensor)->along == along) vec_push(ir_ctx(s->env->ir), &s->loads, op);
 }

@@ -128,8 +128,13 @@ void gpu_describe(Text *out, const Op *module, GpuMore *more, void *arg);
 /* ---- align_rows.c, clip.c ------------------------------------------------------------------ */
 
 /// Returns the dimension of stride 1 of a load for products in source IR if the operand may be
-/// copied into aligned rows before the phase, and its rows are not aligned; else -1.
-int gpu_row_to_align(const Op *op);
+/// copied into aligned rows before the phase, and its rows are not aligned; else -1. Each of the
+/// products must have a matrix unit, and the load a shape that `async` copies.
+int gpu_row_to_align(const GpuTarget *t, const Op *op);
+/// Whether loaded numbers decide which part of the operand the phase reads. Copies of the whole may
+/// then cost far more than they gain.
+bool gpu_reads_loaded_part(const Op *op);
+enum { ALIGN_ROWS_TENSORS = 8 }; // copies of a phase at most
 /// Returns the elements of an aligned row of the copy.
 double gpu_aligned_row(double extent, Elem elem);
 struct Ranges;
@@ -239,7 +244,9 @@ typedef struct GpuNeeds {
     bool roles;     // all products form chains for which an extra warp may copy
     bool splits;    // a program is a loop that sums up products
     bool unaligned; // align-rows may copy an operand
+    bool unsure;    // ... of which loaded numbers decide how much is read
     double aligned_bytes; // of the copies that it then makes
+    double aligned_most;  // of those of one phase
 } GpuNeeds;
 
 /// Axes of the schedule that the cost model knows. 0: the passes' default.

@@ -66,3 +66,7 @@ case("align_rows.teg", "common",
 case("align_rows.teg", "in_place",
      {"x": small((67, 67), 1, "float16"), "w": small((67, 67), 2, "float16"), "y": "same(x)"},
      lambda x, w, **_: {"y": x @ w}, length=67, tune=[{"align_rows": 1}], name="align_rows-in-place")
+case("align_rows.teg", "apart", {"x": small((67, 3, 75), 1), "w": small((65, 3, 67), 2)},
+     lambda x, w: {"y": np.einsum("kbm,nbk->bmn", x, w)}, length=67, tune=ONCE, name="align_rows-apart")
+case("align_rows.teg", "normed", {"x": small((67, 75), 1), "w": small((75, 65), 2)},
+     lambda x, w: {"s": (x * x).sum(axis=1), "y": x @ w}, length=75, tune=ONCE, name="align_rows-normed")
