@@ -11,7 +11,7 @@ from ctypes import POINTER, c_char_p, c_double, c_int, c_int32, c_int64, c_size_
 from ctypes import c_int8, c_uint16, c_uint32, c_uint64, c_void_p
 
 MAX_RANK = 8
-ABI = 4
+ABI = 5
 
 # Kinds and flags of parameters, runtime/abi.h.
 TENSOR, SCALAR, CONST = range(3)
