@@ -319,13 +319,15 @@ typedef struct tg_torch_operator tg_torch_operator;
 /// optional, and are missing.
 ///
 /// A call runs on PyTorch's current stream. It throws c10::Error with the message of a launch that
-/// fails. The kernel must outlive the operator. TG_ERROR_ARGUMENT: a name or a number is wrong.
-/// TG_ERROR_UNSUPPORTED: PyTorch is not loaded or too old, a number has an open type, or there are
-/// too many parameters (32) or operators (256).
+/// fails, and if the schema has another number of arguments or results. It cannot see that the
+/// schema has other types: a call then has undefined behaviour. The kernel must outlive the
+/// operator. TG_ERROR_ARGUMENT: a name or a number is wrong. TG_ERROR_UNSUPPORTED: PyTorch is not
+/// loaded or too old, a number has an open type, or there are too many parameters (32) or operators
+/// (256).
 tg_status tg_torch_operator_create(tg_kernel *kernel, const char *name, const int *arguments,
                                    int n_arguments, const int *results, int n_results,
                                    tg_torch_operator **out);
-/// Removes the implementation. No call of it may be running. NULL is allowed.
+/// Removes the implementation, and waits for calls of it that are running. NULL is allowed.
 void tg_torch_operator_destroy(tg_torch_operator *op);
 
 /* ---- modules: libtegula alone -------------------------------------------------------------- */

@@ -82,9 +82,12 @@ static const char *find_functions(void *library) {
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++)
         if (!look_up(library, entries[i].name, (char *)&found + entries[i].place))
             return entries[i].name;
+    look_up(library, "aoti_torch_is_defined", &found.defined);
     look_up(library, "torch_exception_get_what_without_backtrace", &found.reason);
-    // Until PyTorch 2.12 the cell is made by `new`, so operator delete frees it.
+    // Until PyTorch 2.12 the cell is made by `new`, so operator delete frees it. A program may
+    // replace both, and libtorch then calls the program's.
     if (!look_up(library, "torch_delete_stable_ivalue", &found.free_cell) &&
+        !look_up(RTLD_DEFAULT, "_ZdlPv", &found.free_cell) &&
         !look_up(library, "_ZdlPv", &found.free_cell))
         return "torch_delete_stable_ivalue";
     if (!ask(library, "device_type", "cpu", &found.cpu)) return "aoti_torch_device_type_cpu";
@@ -136,4 +139,10 @@ int32_t rt_torch_type(const rt_torch *torch, DLDataType type) {
     for (int32_t i = 0; i < RT_TORCH_TYPES; i++)
         if (torch->types[i].bits == type.bits && torch->types[i].code == type.code) return i;
     return -1;
+}
+
+const char *rt_torch_type_name(DLDataType type) {
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i].bits == type.bits && types[i].code == type.code) return types[i].name;
+    return "unknown";
 }

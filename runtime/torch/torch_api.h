@@ -40,6 +40,8 @@ typedef struct rt_torch {
                   const char *message);
     /// NULL: this libtorch has no GPUs.
     int32_t (*stream)(int32_t device_index, void **out);
+    /// Says whether a tensor is defined; NULL: this libtorch cannot say so.
+    int32_t (*defined)(rt_torch_tensor *tensor, bool *out);
     /// Frees the cell of an optional argument.
     void (*free_cell)(void *cell);
     /// The message of this thread's last failed call; NULL: before PyTorch 2.13.
@@ -54,5 +56,8 @@ const rt_torch *rt_torch_load(void);
 
 /// Returns PyTorch's number of a type, or -1.
 int32_t rt_torch_type(const rt_torch *torch, DLDataType type);
+
+/// Returns PyTorch's name of a type that it has.
+const char *rt_torch_type_name(DLDataType type);
 
 #endif

@@ -5,9 +5,13 @@
 #include "runtime/runtime.h"
 #include "runtime/torch/torch_api.h"
 
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+enum { MOST_TEXT = 2048 }; // of an error
 enum { MOST_PARAMS = 32, MOST_OPERATORS = 256, MOST_RANK = 8, MOST_SHAPES = 16 };
 enum { MOST_FACTS = MOST_PARAMS * (1 + MOST_RANK) };
 
@@ -48,10 +52,31 @@ static const tg_param_info *param_of(const tg_torch_operator *op, int i) {
     return &op->kernel->info->params[i];
 }
 
+static const char *reason_of(const Call *c) {
+    return c->op->torch->reason ? c->op->torch->reason() : NULL;
+}
+
+/// Records that PyTorch failed to make a result.
+static tg_status fail_memory(const Call *c, int k) {
+    const tg_inferred *f = &c->results[k];
+    const char *reason = reason_of(c);
+    char shape[MOST_RANK * 24] = "";
+    double bytes = f->type.bits / 8;
+    for (int d = 0, n = 0; d < f->rank; d++) {
+        bytes *= (double)f->shape[d];
+        n += snprintf(shape + n, sizeof shape - (size_t)n, "%s%lld", d ? ", " : "",
+                      (long long)f->shape[d]);
+    }
+    return tg_fail(TG_ERROR_MEMORY, "%s: PyTorch failed to make '%s', %s[%s] of %.0f bytes: %s%s%s",
+                   c->op->kernel->info->name, param_of(c->op, c->op->results[k])->name,
+                   rt_torch_type_name(f->type), shape, bytes,
+                   c->device_type == c->op->torch->gpu ? "CUDA out of memory" : "out of memory",
+                   reason ? ": " : "", reason ? reason : "");
+}
+
 /// Records that PyTorch failed to do something with the tensor of a parameter.
 static tg_status fail_torch(const Call *c, int i, const char *what) {
-    const rt_torch *t = c->op->torch;
-    const char *reason = t->reason ? t->reason() : NULL;
+    const char *reason = reason_of(c);
     return tg_fail(TG_ERROR_MEMORY, "%s: PyTorch failed to %s '%s'%s%s", c->op->kernel->info->name,
                    what, param_of(c->op, i)->name, reason ? ": " : "", reason ? reason : "");
 }
@@ -96,7 +121,14 @@ static tg_status set_argument(Call *c, int i, uint64_t value) {
     const tg_param_info *p = param_of(c->op, i);
     if (p->kind == TG_PARAM_TENSOR) {
         if (p->flags & TG_PARAM_OPTIONAL && value) value = *(uint64_t *)(uintptr_t)value;
-        return value ? set_tensor(c, i, (rt_torch_tensor *)(uintptr_t)value) : TG_OK;
+        rt_torch_tensor *tensor = (rt_torch_tensor *)(uintptr_t)value;
+        bool defined = tensor != NULL;
+        if (tensor && c->op->torch->defined && c->op->torch->defined(tensor, &defined))
+            return fail_torch(c, i, "read");
+        if (defined) return set_tensor(c, i, tensor);
+        if (p->flags & TG_PARAM_OPTIONAL) return TG_OK;
+        return tg_fail(TG_ERROR_ARGUMENT, "%s: the tensor '%s' is undefined",
+                       c->op->kernel->info->name, p->name);
     }
     if (p->code == kDLBool || p->code == kDLInt || p->code == kDLUInt) {
         c->args[i] = tg_int(p->code == kDLBool ? (uint8_t)value != 0 : (int64_t)value);
@@ -124,7 +156,7 @@ static tg_status make_result(Call *c, int k) {
         step *= f->shape[d] > 1 ? f->shape[d] : 1;
     }
     if (t->empty(f->rank, f->shape, c->strides, type, c->device_type, c->device_index, &c->made[k]))
-        return fail_torch(c, i, "make");
+        return fail_memory(c, k);
     if (f->flags & TG_INFERRED_READ && t->set_zero(c->made[k])) return fail_torch(c, i, "clear");
     return set_tensor(c, i, c->made[k]);
 }
@@ -204,8 +236,8 @@ static tg_status make_results(Call *c) {
 static tg_status launch(Call *c) {
     const tg_torch_operator *op = c->op;
     void *stream = NULL;
-    if (c->device_type == op->torch->gpu && op->torch->stream &&
-        op->torch->stream(c->device_index, &stream))
+    if (c->device_type == op->torch->gpu &&
+        (!op->torch->stream || op->torch->stream(c->device_index, &stream)))
         return tg_fail(TG_ERROR_INTERNAL, "%s: PyTorch failed to name its current stream",
                        op->kernel->info->name);
     return tg_launch_on(op->kernel, c->args, op->kernel->info->n_params, stream);
@@ -221,7 +253,8 @@ static void free_arguments(const tg_torch_operator *op, uint64_t *stack) {
     }
 }
 
-static tg_status run_kernel(tg_torch_operator *op, uint64_t *stack) {
+/// A failure's text is copied at once: tensors that are freed may run other code of the library.
+static tg_status run_kernel(tg_torch_operator *op, uint64_t *stack, char *text) {
     Call c;
     c.op = op;
     c.device_type = -1;
@@ -233,6 +266,7 @@ static tg_status run_kernel(tg_torch_operator *op, uint64_t *stack) {
         status = set_argument(&c, op->arguments[k], stack[k]);
     if (!status) status = make_results(&c);
     if (!status) status = launch(&c);
+    if (status) snprintf(text, MOST_TEXT, "%s", tg_last_error());
     free_arguments(op, stack);
     for (int k = 0; k < op->n_results; k++) {
         if (status && c.made[k]) op->torch->destroy(c.made[k]);
@@ -244,21 +278,67 @@ static tg_status run_kernel(tg_torch_operator *op, uint64_t *stack) {
 /* ---- slots --------------------------------------------------------------------------------- */
 // PyTorch calls a function without data, so each operator has a function of its own.
 
-static tg_torch_operator *operators[MOST_OPERATORS];
+typedef struct Slot {
+    _Atomic(tg_torch_operator *) op;
+    atomic_uint_fast64_t running; // calls of this process, and above them its number of forks
+    bool is_taken;                // guarded by `filling`
+} Slot;
+
+static Slot slots[MOST_OPERATORS];
+static int next_slot; // guarded by `filling`
 static tg_lock filling = TG_LOCK_INIT;
 
-/// The exception passes through this function and the slot's, which hold nothing to free.
-static void call_slot(int slot, uint64_t *stack) {
-    tg_torch_operator *op = operators[slot];
-    if (run_kernel(op, stack))
-        op->torch->check(false, op->kernel->info->name, __FILE__, __LINE__, tg_last_error());
+static uint64_t forks_above(void) {
+    return (uint64_t)(uint32_t)tg_forks() << 32;
+}
+
+/// Counts a call. Calls that ran in other threads when the process was forked do not run in the
+/// child.
+static void enter_slot(Slot *s) {
+    uint64_t forks = forks_above(), was = atomic_load(&s->running), now;
+    do now = (was >> 32 == forks >> 32 ? was : forks) + 1;
+    while (!atomic_compare_exchange_weak(&s->running, &was, now));
+}
+
+static void leave_slot(Slot *s) {
+    atomic_fetch_sub(&s->running, 1);
+}
+
+/// Waits for calls that may have read the operator before it left the slot.
+static void wait_for_calls(Slot *s) {
+    const struct timespec pause = {0, 50000};
+    while (atomic_load(&s->running) > forks_above() &&
+           atomic_load(&s->running) >> 32 == forks_above() >> 32)
+        nanosleep(&pause, NULL);
+}
+
+/// Writes why a call failed into the text.
+static bool try_call(tg_torch_operator *op, uint64_t *stack, uint64_t n_arguments,
+                     uint64_t n_results, char *text) {
+    const char *name = op->kernel->info->name;
+    if (n_arguments == (uint64_t)op->n_arguments && n_results == (uint64_t)op->n_results)
+        return !run_kernel(op, stack, text);
+    snprintf(text, MOST_TEXT,
+             "%s: the operator has %d arguments and %d results, and its schema has %d and %d", name,
+             op->n_arguments, op->n_results, (int)n_arguments, (int)n_results);
+    return false;
+}
+
+/// The exception passes through this function and the slot's, which hold nothing to free. It keeps
+/// the function's name, which therefore is constant.
+static void call_slot(int slot, uint64_t *stack, uint64_t n_arguments, uint64_t n_results) {
+    char text[MOST_TEXT] = "the operator has been removed";
+    Slot *s = &slots[slot];
+    enter_slot(s);
+    tg_torch_operator *op = atomic_load(&s->op);
+    bool succeeded = op && try_call(op, stack, n_arguments, n_results, text);
+    leave_slot(s);
+    if (!succeeded) rt_torch_load()->check(false, __func__, __FILE__, __LINE__, text);
 }
 
 #define SLOT(n)                                                                                    \
     static void slot_##n(uint64_t *stack, uint64_t n_arguments, uint64_t n_results) {              \
-        (void)n_arguments;                                                                         \
-        (void)n_results;                                                                           \
-        call_slot(0x##n, stack);                                                                   \
+        call_slot(0x##n, stack, n_arguments, n_results);                                           \
     }
 #define NAME(n) slot_##n,
 // clang-format off
@@ -274,19 +354,32 @@ static void call_slot(int slot, uint64_t *stack) {
 EACH(SLOT)
 static rt_torch_function *const functions[MOST_OPERATORS] = {EACH(NAME)};
 
+/// Takes the slot that has been free for long: a call may have found its function, and not yet
+/// entered it.
 static bool take_slot(tg_torch_operator *op) {
     op->slot = -1;
     tg_lock_take(&filling);
-    for (int i = 0; i < MOST_OPERATORS && op->slot < 0; i++)
-        if (!operators[i]) op->slot = i;
-    if (op->slot >= 0) operators[op->slot] = op;
+    for (int i = 0; i < MOST_OPERATORS && op->slot < 0; i++) {
+        int slot = (next_slot + i) % MOST_OPERATORS;
+        if (!slots[slot].is_taken) op->slot = slot;
+    }
+    if (op->slot >= 0) {
+        slots[op->slot].is_taken = true;
+        next_slot = (op->slot + 1) % MOST_OPERATORS;
+        atomic_store(&slots[op->slot].op, op);
+    }
     tg_lock_give(&filling);
     return op->slot >= 0;
 }
 
+/// Afterwards, no call uses the operator.
 static void give_slot(tg_torch_operator *op) {
+    if (op->slot < 0) return;
+    Slot *s = &slots[op->slot];
+    atomic_store(&s->op, NULL);
+    wait_for_calls(s);
     tg_lock_take(&filling);
-    if (op->slot >= 0) operators[op->slot] = NULL;
+    s->is_taken = false;
     tg_lock_give(&filling);
 }
 
@@ -333,8 +426,10 @@ static tg_status register_all(tg_torch_operator *op, const char *name) {
     static const char *const keys[] = {"CPU", "CUDA"};
     char space[128];
     const char *colons = strstr(name, "::");
-    if (!colons || colons == name || !colons[2] || (size_t)(colons - name) >= sizeof space)
-        return tg_fail(TG_ERROR_ARGUMENT, "an operator is named 'namespace::name', not '%s'", name);
+    if (!colons || colons == name || !colons[2] || strchr(name, '.') ||
+        (size_t)(colons - name) >= sizeof space)
+        return tg_fail(TG_ERROR_ARGUMENT,
+                       "an operator is named 'namespace::name', without dots, not '%s'", name);
     memcpy(space, name, (size_t)(colons - name));
     space[colons - name] = 0;
     for (int i = 0; i < 2; i++)

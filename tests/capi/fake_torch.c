@@ -18,10 +18,9 @@ int32_t aoti_torch_get_current_cuda_stream(int32_t device, void **out) {
 }
 #else
 
-typedef void Function(uint64_t *stack, uint64_t n_arguments, uint64_t n_results);
 typedef struct Library {
     char key[8], name[64];
-    Function *function;
+    fake_function *function;
 } Library;
 
 static Library *libraries[600];
@@ -33,9 +32,15 @@ static void free_tensor(fake_tensor *t);
 static uint64_t new_cell(uint64_t value);
 static const char *call(const char *name, const char *key, uint64_t *stack, int n_arguments,
                         int n_results);
+static fake_function *find(const char *name, const char *key);
+static const char *run(fake_function *function, uint64_t *stack, int n_arguments, int n_results);
 
-fake_torch fake_torch_state = {
-    .tensor = new_tensor, .free = free_tensor, .cell = new_cell, .call = call};
+fake_torch fake_torch_state = {.tensor = new_tensor,
+                               .free = free_tensor,
+                               .cell = new_cell,
+                               .call = call,
+                               .find = find,
+                               .run = run};
 
 /* ---- tensors ------------------------------------------------------------------------------- */
 
@@ -60,6 +65,10 @@ static void free_tensor(fake_tensor *t) {
     fake_torch_state.tensors--;
 }
 
+int32_t aoti_torch_is_defined(fake_tensor *t, bool *out) {
+    *out = !t->is_undefined;
+    return 0;
+}
 int32_t aoti_torch_get_data_ptr(fake_tensor *t, void **out) {
     *out = t->data;
     return 0;
@@ -91,6 +100,7 @@ int32_t aoti_torch_get_device_index(fake_tensor *t, int32_t *out) {
 int32_t aoti_torch_empty_strided(int64_t rank, const int64_t *sizes, const int64_t *strides,
                                  int32_t type, int32_t device_type, int32_t device_index,
                                  fake_tensor **out) {
+    if (fake_torch_state.making) fake_torch_state.making();
     if (fake_torch_state.is_full) return 1;
     *out = new_tensor(type, rank, sizes);
     memcpy((*out)->strides, strides, sizeof *strides * (size_t)rank);
@@ -149,7 +159,7 @@ int32_t aoti_torch_library_init_impl(const char *space, const char *key, const c
     fake_torch_state.libraries++;
     return 0;
 }
-int32_t aoti_torch_library_impl(Library *l, const char *name, Function *function) {
+int32_t aoti_torch_library_impl(Library *l, const char *name, fake_function *function) {
     if (fake_torch_state.refuses) return 1;
     snprintf(l->name, sizeof l->name, "%s", name);
     l->function = function;
@@ -172,15 +182,23 @@ void aoti_torch_check(bool holds, const char *function, const char *file, uint32
     longjmp(caller, 1);
 }
 
-static const char *call(const char *name, const char *key, uint64_t *stack, int n_arguments,
-                        int n_results) {
+static fake_function *find(const char *name, const char *key) {
     for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
         Library *l = libraries[i];
-        if (!l || strcmp(l->name, name) || strcmp(l->key, key)) continue;
-        if (setjmp(caller)) return thrown;
-        l->function(stack, (uint64_t)n_arguments, (uint64_t)n_results);
-        return NULL;
+        if (l && !strcmp(l->name, name) && !strcmp(l->key, key)) return l->function;
     }
-    return "no such operator";
+    return NULL;
+}
+
+static const char *run(fake_function *function, uint64_t *stack, int n_arguments, int n_results) {
+    if (setjmp(caller)) return thrown;
+    function(stack, (uint64_t)n_arguments, (uint64_t)n_results);
+    return NULL;
+}
+
+static const char *call(const char *name, const char *key, uint64_t *stack, int n_arguments,
+                        int n_results) {
+    fake_function *function = find(name, key);
+    return function ? run(function, stack, n_arguments, n_results) : "no such operator";
 }
 #endif

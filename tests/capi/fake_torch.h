@@ -13,14 +13,18 @@ typedef struct fake_tensor {
     int64_t rank, sizes[8], strides[8];
     int32_t type, device_type, device_index;
     bool is_zero;
+    bool is_undefined;
     bool is_borrowed; // the data are not its own
 } fake_tensor;
+
+typedef void fake_function(uint64_t *stack, uint64_t n_arguments, uint64_t n_results);
 
 /// The state, which a test reads and sets.
 typedef struct fake_torch {
     int tensors, cells, libraries; // that exist
     bool refuses;                  // implementations
     bool is_full;                  // no tensor can be made
+    void (*making)(void);          // is called before a result is made; may be NULL
     /// Makes a dense tensor.
     fake_tensor *(*tensor)(int32_t type, int64_t rank, const int64_t *sizes);
     void (*free)(fake_tensor *tensor);
@@ -29,6 +33,9 @@ typedef struct fake_torch {
     /// Calls the implementation of an operator. Returns the message that it throws, or NULL.
     const char *(*call)(const char *name, const char *key, uint64_t *stack, int n_arguments,
                         int n_results);
+    /// The implementation of an operator, and a call of it that throws likewise.
+    fake_function *(*find)(const char *name, const char *key);
+    const char *(*run)(fake_function *function, uint64_t *stack, int n_arguments, int n_results);
 } fake_torch;
 
 #endif

@@ -5,9 +5,12 @@
 #include "support.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const char source[] =
     "kernel scaled(x: f32[N], w: f32[N]?, y: f32[N], sums: f32[N]?, c: f32, n: i64, twice: bool) "
@@ -56,11 +59,15 @@ static uint64_t bits(double v) {
 }
 
 /// Asserts that a call throws a message with the part, and frees what it was given.
-static void throws(const char *name, uint64_t *stack, int n, const char *part) {
-    const char *text = fake->call(name, "CPU", stack, n, 1);
+static void throws_of(const char *name, uint64_t *stack, int n, int n_results, const char *part) {
+    const char *text = fake->call(name, "CPU", stack, n, n_results);
     if (!text || !strstr(text, part)) fail_msg("'%s' has no '%s'", text ? text : "(none)", part);
     assert_int_equal(fake->tensors, 0);
     assert_int_equal(fake->cells, 0);
+}
+
+static void throws(const char *name, uint64_t *stack, int n, const char *part) {
+    throws_of(name, stack, n, 1, part);
 }
 
 static void test_without_torch(void **state) {
@@ -161,21 +168,99 @@ static void test_failing_calls(void **state) {
            "scaled: 'x' is neither on the CPU nor on a GPU");
     fake->is_full = true;
     throws("t::scaled", (uint64_t[]){word(row(3, 0)), 0, 0, 0, 0}, 5,
-           "scaled: PyTorch failed to make 'y': no memory is left");
+           "scaled: PyTorch failed to make 'y', float32[3] of 12 bytes: out of memory: no memory "
+           "is left");
+    x = row(3, 0);
+    x->device_type = FAKE_GPU;
+    throws("t::scaled", (uint64_t[]){word(x), 0, 0, 0, 0}, 5, "12 bytes: CUDA out of memory: no");
     fake->is_full = false;
+    x = row(3, 0);
+    x->is_undefined = true;
+    throws("t::scaled", (uint64_t[]){word(x), 0, 0, 0, 0}, 5,
+           "scaled: the tensor 'x' is undefined");
     throws("t::numbers", (uint64_t[]){3}, 1, "numbers: no argument is a tensor");
     throws("t::narrow", (uint64_t[]){word(row(3, 0))}, 1,
            "the arguments do not determine 'y', or PyTorch lacks its type");
     throws("t::first", (uint64_t[]){word(row(3, 0)), 3}, 2, "n < N");
     x = row(3, 0);
     x->device_type = FAKE_GPU;
-    throws("t::add", (uint64_t[]){word(x), word(row(1, 0))}, 2,
-           "PyTorch failed to name its current stream");
+    throws_of("t::add", (uint64_t[]){word(x), word(row(1, 0))}, 2, 0,
+              "PyTorch failed to name its current stream");
     tg_torch_operator_destroy(add);
     tg_torch_operator_destroy(first);
     tg_torch_operator_destroy(narrow);
     tg_torch_operator_destroy(number);
     tg_torch_operator_destroy(op);
+}
+
+/// An undefined tensor is a missing one.
+static void test_undefined(void **state) {
+    (void)state;
+    tg_torch_operator *op;
+    const int in[] = {0, 1, 4, 5, 6}, out[] = {2};
+    OK(CREATE("scaled", "t::scaled", in, out, &op));
+    fake_tensor *w = row(3, 0);
+    w->is_undefined = true;
+    uint64_t stack[5] = {word(row(3, 1)), fake->cell(word(w)), bits(1), 0, 0};
+    assert_null(fake->call("t::scaled", "CPU", stack, 5, 1));
+    fake_tensor *y = (fake_tensor *)(uintptr_t)stack[0];
+    assert_true(((float *)y->data)[2] == 3);
+    fake->free(y);
+    tg_torch_operator_destroy(op);
+}
+
+/// A schema with other arguments or results: the call touches none of them.
+static void test_other_schema(void **state) {
+    (void)state;
+    tg_torch_operator *op;
+    const int in[] = {0, 1, 4, 5, 6}, out[] = {2};
+    OK(CREATE("scaled", "t::scaled", in, out, &op));
+    static const int counts[][2] = {{1, 1}, {6, 1}, {5, 0}, {5, 2}};
+    for (int i = 0; i < COUNT(counts); i++) {
+        uint64_t stack[6] = {1, 1, 1, 1, 1, 1};
+        char want[128];
+        snprintf(want, sizeof want,
+                 "scaled: the operator has 5 arguments and 1 results, and its schema has %d and %d",
+                 counts[i][0], counts[i][1]);
+        assert_string_equal(fake->call("t::scaled", "CPU", stack, counts[i][0], counts[i][1]),
+                            want);
+    }
+    tg_torch_operator_destroy(op);
+}
+
+static tg_torch_operator *removed;
+static atomic_bool is_removed;
+static pthread_t remover;
+
+static void *remove_operator(void *data) {
+    tg_torch_operator_destroy(removed);
+    is_removed = true;
+    return data;
+}
+
+/// Another thread removes the operator of the call that runs.
+static void remove_meanwhile(void) {
+    fake->making = NULL;
+    assert_int_equal(pthread_create(&remover, NULL, remove_operator, NULL), 0);
+    const struct timespec pause = {0, 20000000};
+    nanosleep(&pause, NULL);
+    assert_false(is_removed);
+}
+
+/// Removal waits for calls that run. A call that comes later throws.
+static void test_removal(void **state) {
+    (void)state;
+    const int zero[] = {0}, one[] = {1};
+    OK(CREATE("counts", "t::counts", zero, one, &removed));
+    fake_function *function = fake->find("t::counts", "CPU");
+    fake->making = remove_meanwhile;
+    uint64_t stack[1] = {word(row(40, 0))};
+    assert_null(fake->run(function, stack, 1, 1));
+    pthread_join(remover, NULL);
+    assert_true(is_removed);
+    fake->free((fake_tensor *)(uintptr_t)stack[0]);
+    assert_int_equal(fake->libraries, 0);
+    assert_string_equal(fake->run(function, stack, 1, 1), "the operator has been removed");
 }
 
 static void test_wrong_numbers(void **state) {
@@ -192,10 +277,10 @@ static void test_wrong_numbers(void **state) {
           "counts: 'x' is no tensor that the kernel writes");
     FAILS(CREATE("open", "t::x", two, one, &op), TG_ERROR_UNSUPPORTED,
           "open: the type of 'c' is open, and operators have no such number");
-    static const char *const names[] = {"counts", "::counts", "t::"};
-    for (int i = 0; i < 3; i++)
+    static const char *const names[] = {"counts", "::counts", "t::", "t::counts.all"};
+    for (int i = 0; i < COUNT(names); i++)
         FAILS(CREATE("counts", names[i], zero, one, &op), TG_ERROR_ARGUMENT,
-              "an operator is named 'namespace::name', not '");
+              "an operator is named 'namespace::name', without dots, not '");
     fake->refuses = true;
     FAILS(CREATE("counts", "t::x", zero, one, &op), TG_ERROR_ARGUMENT,
           "PyTorch refuses to implement the operator t::x");
@@ -235,6 +320,8 @@ int main(void) {
         cmocka_unit_test(test_without_torch), cmocka_unit_test(test_calls),
         cmocka_unit_test(test_added_results), cmocka_unit_test(test_failing_calls),
         cmocka_unit_test(test_wrong_numbers), cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_undefined),     cmocka_unit_test(test_other_schema),
+        cmocka_unit_test(test_removal),
     };
     module = module_of(source);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
