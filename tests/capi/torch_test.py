@@ -11,6 +11,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import threading
 import timeit
 import unittest
 import warnings
@@ -183,6 +184,90 @@ class Operators(unittest.TestCase):
         got = torch.vmap(lambda x, w: rms_norm(x, w))(x, w)
         want = torch.stack([F.rms_norm(a, (5,), b, 1e-6) for a, b in zip(x, w)])
         torch.testing.assert_close(got, want)
+
+    def test_vmap_of_overload(self):
+        """torch.ops.NAMESPACE.NAME has the rules of the object, with gradients and without, by pack and by element."""
+        x, scale = torch.randn(3, 4, 5), torch.randn(5)
+        plain = tt.op(module().scaled, name="test::plain_scaled", defaults={"twice": False})
+        packed = tt.op("std/softmax.teg", "softmax", backward="softmax_backward", name="test::packed_rows", vmap="pack")
+        ops = torch.ops.test
+        for call, want in (
+            (ops.softmax, x.softmax(-1)),
+            (ops.packed_rows, x.softmax(-1)),
+            (lambda x: ops.plain_scaled(x, scale, c=0.5), x * scale * 0.5),
+        ):
+            torch.testing.assert_close(torch.vmap(call)(x), want)
+            torch.testing.assert_close(torch.vmap(call, in_dims=1, out_dims=1)(x), want)
+            torch.testing.assert_close(torch.vmap(torch.vmap(call))(x), want)
+        with mock.patch.object(packed, "_overload", mock.Mock(wraps=packed._overload)) as calls:
+            torch.vmap(torch.ops.test.packed_rows)(x)
+        self.assertEqual(calls.call_count, 1)
+        self.assertEqual(plain.name, "test::plain_scaled")
+
+    def test_functionalize(self):
+        x = torch.randn(3, 4)
+        for call in (softmax, torch.ops.test.softmax, torch.vmap(softmax)):
+            torch.testing.assert_close(torch.func.functionalize(call)(x), x.softmax(-1))
+        torch.testing.assert_close(torch.vmap(torch.func.functionalize(softmax))(x), x.softmax(-1))
+
+    def test_mutation(self):
+        """Autograd sees writes, and operators that mutate refuse what requires grad."""
+        text = "kernel add(x: f32[N], total: f32[N]) { parallel n in N by 16 { total[n] = total[n] + x[n]; } }"
+        add = tt.op(tegula.source(text).add, name="test::add", mutates=["total"])
+        ones = torch.ones(4)
+        for call in (add, torch.ops.test.add):
+            x, total = torch.ones(4, requires_grad=True), torch.zeros(4)
+            version = total._version
+            call(ones, total)
+            self.assertEqual((total._version, total[0]), (version + 1, 1))
+            y = (x * total).sum()  # saves total
+            call(ones, total)
+            with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+                y.backward()
+            for given, name in (((x, total), "x"), ((ones, x * 1), "total")):
+                message = f"add: '{name}' requires grad, and operators that mutate have no gradients: pass {name}.det"
+                with self.assertRaisesRegex(RuntimeError, message):
+                    call(*given)
+                with torch.no_grad():
+                    call(*given)
+            with torch.inference_mode():
+                call(ones, torch.zeros(4))
+
+    def test_made_again(self):
+        """An operator that is made again while a call runs waits for the call."""
+        loop = "var v = x[n]; for i in 0..%d { v = sin(v); } y[n] = v;"
+        text = f"kernel slow(x: f32[N], y: f32[N]) {{ parallel n in N by 16 {{ {loop} }} }}"
+        x = torch.ones(1 << 14)
+        first = tt.op(tegula.source(text % 400).slow, name="test::slow")
+        want, made = first(x), []
+        worker = threading.Thread(target=lambda: made.extend(first(x) for _ in range(3)))
+        worker.start()
+        try:
+            second = tt.op(tegula.source(text % 1).slow, name="test::slow")
+        finally:
+            worker.join()
+        torch.testing.assert_close(second(x), x.sin())
+        for y in made:  # a later call of the object is one of the new operator
+            self.assertTrue(torch.equal(y, want) or torch.allclose(y, x.sin()))
+
+    def test_half_made(self):
+        """An operator that cannot be made leaves its name free."""
+        with mock.patch.object(tt.Operator, "_add_autocast", side_effect=ValueError("stop")):
+            with self.assertRaisesRegex(ValueError, "stop"):
+                tt.op(module().scaled, name="test::half")
+        self.assertFalse(hasattr(torch.ops.test, "half"))
+        half = tt.op(module().scaled, name="test::half")
+        torch.testing.assert_close(half(torch.ones(2, 3), torch.ones(3), 1.0, False), torch.ones(2, 3))
+
+    def test_no_memory(self):
+        """PyTorch's own exception."""
+        text = "kernel repeat(x: f32[N], y: f32[M], k: i64) require M == N * k { parallel m in M by 16 { y[m] = x[0]; } }"
+        repeat = tt.op(tegula.source(text).repeat, name="test::repeat")
+        x = torch.ones(1 << 20)
+        with self.assertRaisesRegex(RuntimeError, "allocate"):
+            repeat(x, 1 << 26)
+        with self.assertRaisesRegex(RuntimeError, r"failed to make 'y', float32\[70368744177664\] of 281474976710656 bytes"):
+            torch.ops.test.repeat(x, 1 << 26)
 
     def test_vmap_of_none(self):
         """A batch of 0 has the shapes and types that elements would have."""
@@ -362,6 +447,37 @@ class StandIns(unittest.TestCase):
         pair(lambda x: ours.group_norm(x, 4), lambda x: F.group_norm(x, 4), x)
         x = torch.randn(3, 4, 5)
         pair(lambda x, w: ours.rms_norm(x, (5,), w), lambda x, w: F.rms_norm(x, (5,), w), x, w[0])
+
+    def test_group_norm(self):
+        """Gradients of narrow types are computed in f32; an empty batch has gradients of 0."""
+        x, w, b = torch.randn(2, 6, 400).bfloat16(), torch.randn(6), torch.randn(6)
+        given = [t.clone().requires_grad_() for t in (x, w.bfloat16(), b.bfloat16())]
+        wide = [t.detach().float().requires_grad_() for t in given]
+        r = torch.randn(2, 6, 400).bfloat16()
+        (ours.group_norm(given[0], 3, *given[1:]) * r).sum().backward()
+        (F.group_norm(wide[0], 3, *wide[1:]) * r.float()).sum().backward()
+        for mine, theirs in zip(given, wide):
+            torch.testing.assert_close(mine.grad, theirs.grad.bfloat16(), rtol=0.008, atol=0.02)
+        mixed = [given[0].detach().requires_grad_(), w.requires_grad_(), b.requires_grad_()]
+        ours.group_norm(mixed[0], 3, *mixed[1:]).sum().backward()
+        self.assertEqual([t.grad.dtype for t in mixed], [t.dtype for t in mixed])
+        mine, theirs = (lambda *a, f=f: f(a[0], 2, *a[1:]) for f in (ours.group_norm, F.group_norm))
+        pair(mine, theirs, torch.randn(0, 4, 5), *torch.randn(2, 4))
+        bias = torch.zeros(6, requires_grad=True)
+        ours.group_norm(torch.randn(2, 6, 5), 3, None, bias).sum().backward()
+        self.assertEqual(bias.grad.tolist(), [10.0] * 6)
+
+    def test_compile(self):
+        """Without a graph break, at the first call, too."""
+        model = torch.nn.Sequential(
+            torch.nn.Conv1d(3, 8, 3), torch.nn.GroupNorm(2, 8), torch.nn.LayerNorm(6), torch.nn.RMSNorm(6), torch.nn.Softmax(-1)
+        )
+        x = torch.randn(2, 3, 8)
+        want = model(x)
+        self.assertEqual(ours.replace(model), 5)
+        torch._dynamo.reset()
+        run = torch.compile(model, fullgraph=True, backend="aot_eager")
+        torch.testing.assert_close(run(x), want, rtol=1e-4, atol=1e-4)
 
     def test_no_dim(self):
         """The dim that PyTorch takes where none is given."""

@@ -4,7 +4,6 @@ autocast."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 from typing import Any, Callable, Mapping, Optional, Sequence, Union
@@ -16,6 +15,7 @@ from .. import _library as c
 from .._arrays import BOOL, FLOAT, INT, RESULT, TORCH, UINT, description
 from .._kernels import Arguments, Kernel, Param
 from .._modules import load, source
+from ._native import Native
 from ._shapes import dims_of, symbolic_shapes
 
 Names = Sequence[str]
@@ -236,6 +236,7 @@ class Gradient:
 _modes: Any = torch._C._len_torch_dispatch_stack
 _functions: Any = torch._C._len_torch_function_stack
 _transform: Any = torch._C._functorch.peek_interpreter_stack
+_FUNCTIONALIZE: Any = torch._C._functorch.TransformType.Functionalize
 _autocast: Any = torch._C._is_any_autocast_enabled
 _trace: Any = torch._C._get_tracing_state
 _profiler: Any = torch._C._autograd._profiler_enabled
@@ -243,6 +244,7 @@ _grad: Any = torch._C._any_requires_grad
 _keys_of: Any = torch._C._dispatch_keys
 _unwrapped: Any = torch._functorch.utils.unwrap_dead_wrappers
 _BELOW_AUTOGRAD: Any = torch._C._after_autograd_keyset
+_BELOW_VIEWS: Any = torch._C._after_ADInplaceOrView_keyset
 _PLAIN = (int, float, bool, type(None))
 
 
@@ -273,35 +275,6 @@ def _device_keys() -> dict[int, Any]:
 
 
 _DEVICE_KEYS = _device_keys()
-
-
-class _Native:
-    """The implementation by the library: a call does not enter Python."""
-
-    def __init__(self, plan: Plan, name: str) -> None:
-        def numbers(places: Sequence[int]) -> Any:
-            return (ctypes.c_int * max(len(places), 1))(*places)
-
-        handle = ctypes.c_void_p()
-        kernel, inputs, results = plan.kernel, plan.inputs, plan.results
-        given = numbers(inputs), len(inputs), numbers(results), len(results)
-        c.check(
-            c.torch_operator_create(kernel._handle, name.encode(), *given, ctypes.byref(handle))
-        )
-        self.handle = handle
-
-    def destroy(self) -> None:
-        c.torch_operator_destroy(self.handle)
-
-    @staticmethod
-    def of(plan: Plan, name: str) -> Optional[_Native]:
-        """None: the library cannot implement it, and Python does."""
-        try:
-            return _Native(plan, name)
-        except c.Error as error:
-            if error.status != "TG_ERROR_UNSUPPORTED":
-                raise
-            return None
 
 
 class Operator:
@@ -338,10 +311,18 @@ class Operator:
         self.gradient: Optional[Operator] = None
         self._formula: Optional[_Formula] = None
         self._define()
-        if not mutates:
-            self._add_gradient(gradient, backward, setup_context)
-        self._add_vmap()
-        self._add_autocast()
+        try:
+            self._implement()
+            if mutates:
+                self._add_mutation()
+            else:
+                self._add_gradient(gradient, backward, setup_context)
+            self._add_vmap()
+            self._add_autocast()
+        except BaseException:
+            self._destroy()
+            raise
+        _libraries[self.name] = self
 
     # ---- registration ----------------------------------------------------------------------------
 
@@ -356,19 +337,54 @@ class Operator:
         self._input_names = [self.plan.params[i].name for i in self.plan.inputs]
         head, by_name, _ = self.schema.partition(", *,")
         self._by_place = head.count(",") + 1 if by_name else len(self._input_names)
+        self._native: Optional[Native] = None
+
+    def _implement(self) -> None:
+        namespace, short = self.name.partition("::")[0], self._short
         self._library.define(self.schema, tags=(torch.Tag.pt2_compliant_tag,))
-        self._native = _Native.of(self.plan, self.name)
+        self._native = Native.of(self.plan, self.name)
         for key in () if self._native else ("CPU", "CUDA"):
             self._library.impl(short, self.plan.run, key)
         torch.library.register_fake(self.name, self.plan.fake, lib=self._library)
         self._overload = getattr(getattr(torch.ops, namespace), short).default
         self._redispatch: Any = self._overload._handle.redispatch_boxed
-        _libraries[self.name] = self
 
     def _destroy(self) -> None:
         if self._native:
             self._native.destroy()
         self._library._destroy()
+
+    # ---- mutation --------------------------------------------------------------------------------
+
+    def _bump(self, args: Sequence[Any], named: Mapping[str, Any]) -> None:
+        """Tells autograd that tensors have been written, so that a backward that saved them fails."""
+        values = self.plan.values(args, named)
+        for i in self.plan.mutates:
+            if isinstance(values[i], torch.Tensor) and not values[i].is_inference():
+                torch.autograd.graph.increment_version(values[i])
+
+    def _add_mutation(self) -> None:
+        """An operator that mutates has no gradients: autograd would lose them without a word."""
+
+        def refuse(keys: Any, *args: Any, **named: Any) -> Any:
+            if torch.is_grad_enabled() and _grad(*args, **named):
+                for p, v in zip(self.plan.params, self.plan.values(args, named)):
+                    if isinstance(v, torch.Tensor) and v.requires_grad:
+                        raise RuntimeError(
+                            f"{self.kernel.name}: '{p.name}' requires grad, and operators that mutate have no "
+                            f"gradients: pass {p.name}.detach(), or call under torch.no_grad()"
+                        )
+            with torch._C._AutoDispatchBelowAutograd():
+                return self._redispatch(keys & _BELOW_AUTOGRAD, *args, **named)
+
+        def bump(keys: Any, *args: Any, **named: Any) -> Any:
+            with torch._C._AutoDispatchBelowADInplaceOrView():
+                made = self._redispatch(keys & _BELOW_VIEWS, *args, **named)
+            self._bump(args, named)
+            return made
+
+        self._library.impl(self._short, refuse, "Autograd", with_keyset=True)
+        self._library.impl(self._short, bump, "ADInplaceOrView", with_keyset=True)
 
     def _add_gradient(
         self,
@@ -410,7 +426,10 @@ class Operator:
         pack = packs.pop() if len(packs) == 1 else ""
         return pack if pack.startswith("..") else None
 
-    def _vmap(self, info: Any, in_dims: Any, *args: Any, **named: Any) -> Any:
+    def _vmap(
+        self, call: Callable[..., Any], info: Any, in_dims: Any, args: Sequence[Any], named: Mapping[str, Any]
+    ) -> Any:
+        """call: makes one call, for the arguments by position and those by name."""
         n = info.batch_size
         moved = [
             a.movedim(d, 0) if d is not None else a for a, d in zip(args, in_dims)
@@ -421,12 +440,12 @@ class Operator:
                 p = self.plan.params[i]
                 if d is None and isinstance(moved[k], torch.Tensor) and dims_of(p)[:1] == [pack]:
                     moved[k] = moved[k].expand(n, *moved[k].shape)
-            made = self._dispatch(moved, named)
+            made = call(moved, named)
             return made, (0 if isinstance(made, torch.Tensor) else (0,) * len(made))
         if n == 0:
             return self._empty_batch(in_dims, moved, named)
         each = [
-            self._dispatch([a[k] if d is not None else a for a, d in zip(moved, in_dims)], named)
+            call([a[k] if d is not None else a for a, d in zip(moved, in_dims)], named)
             for k in range(n)
         ]
         if isinstance(each[0], torch.Tensor):
@@ -443,8 +462,16 @@ class Operator:
         return _bundle(made), _bundle([0] * len(made))
 
     def _add_vmap(self) -> None:
+        """The transform calls the overload: it has left its own level, and the dispatcher goes on from there."""
+
+        def call(args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+            return self._overload(*args, **named)
+
+        def vmap(info: Any, in_dims: Any, *args: Any, **named: Any) -> Any:
+            return self._vmap(call, info, in_dims, args, named)
+
         if self.plan.results and not self.plan.mutates:
-            torch.library.register_vmap(self.name, self._vmap, lib=self._library)
+            torch.library.register_vmap(self.name, vmap, lib=self._library)
 
     # ---- autocast --------------------------------------------------------------------------------
 
@@ -504,7 +531,8 @@ class Operator:
 
     def _dispatch(self, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """Transforms of torch.func see the formula of the gradients, and others the operator."""
-        seen = not torch.compiler.is_compiling() and _transform()
+        top = None if torch.compiler.is_compiling() else _transform()
+        seen = top is not None and top.key() != _FUNCTIONALIZE
         if self._formula is None or not seen or not self._accepts(args, named):
             return self._overload(*args, **named)
         return self._formula.apply(args, named)
@@ -512,7 +540,14 @@ class Operator:
     def __call__(self, *args: Any, **named: Any) -> Any:
         keys = None if torch.compiler.is_compiling() else self._direct_keys(args, named)
         if keys is not None:
-            made = self._redispatch(keys, *args, **named)
+            try:
+                made = self._redispatch(keys, *args, **named)
+            except RuntimeError as error:
+                if "PyTorch failed to make" not in str(error):
+                    raise
+                made = self.plan.run(*args, **named)  # raises PyTorch's own exception
+            if self.plan.mutates:
+                self._bump(args, named)
         else:
             made = self._dispatch(args, named)
         if self._whole:
@@ -571,7 +606,7 @@ class _Formula:
 
             @staticmethod
             def vmap(info: Any, in_dims: Any, *inputs: Any) -> Any:
-                return operator._vmap(info, in_dims[:-1], *inputs[:-1], **inputs[-1])
+                return operator._vmap(operator._dispatch, info, in_dims[:-1], inputs[:-1], inputs[-1])
 
         self.function: Any = Formula
         # Function.apply inspects the signature of forward, which takes half of the time of a call.

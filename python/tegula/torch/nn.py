@@ -8,7 +8,6 @@ group_norm, which are PyTorch's. A case that no kernel covers raises NotImplemen
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any, Optional, Sequence, Union
 
@@ -41,35 +40,25 @@ __all__ = [
 ]
 
 
-# ---- operators, made at their first use ------------------------------------------------------------
+# ---- operators -------------------------------------------------------------------------------------
 
 
-def _once(name: str, file: str, backward: Any = None, **options: Any) -> Any:
-    @functools.lru_cache(None)
-    def make() -> Operator:
-        return op(f"std/{file}.teg", name, backward=backward, name=f"tegula_nn::{name}", **options)
-
-    return make
+# They are made when the module is imported, because torch.compile cannot trace the making. Their kernels
+# are compiled at their first launch.
 
 
-_softmax = _once("softmax", "softmax", "softmax_backward", vmap="pack")
-_log_softmax = _once("log_softmax", "softmax", "log_softmax_backward", vmap="pack")
-_rms_norm = _once("rms_norm", "norm", "rms_norm_backward", vmap="pack")
-_layer_norm = _once(
+def _made(name: str, file: str, backward: Any = None, **options: Any) -> Operator:
+    return op(f"std/{file}.teg", name, backward=backward, name=f"tegula_nn::{name}", **options)
+
+
+_softmax = _made("softmax", "softmax", "softmax_backward", vmap="pack")
+_log_softmax = _made("log_softmax", "softmax", "log_softmax_backward", vmap="pack")
+_rms_norm = _made("rms_norm", "norm", "rms_norm_backward", vmap="pack")
+_layer_norm = _made(
     "layer_norm", "norm", "layer_norm_backward", gradients={"dg": "g", "dh": "h"}, vmap="pack"
 )
-_cross_entropy = _once("cross_entropy", "loss", "cross_entropy_backward", returns=["loss", "count"])
-_attention = _once("attention", "attention", "attention_backward")
-
-
-def _make_operators() -> None:
-    """Operators cannot be made while torch.compile traces, so all of them are made when the module is
-    imported. Their kernels are compiled at their first launch."""
-    for make in (_softmax, _log_softmax, _rms_norm, _layer_norm, _cross_entropy, _attention):
-        make()
-    for n in (1, 2, 3):
-        _convolution(n)
-    _group_norm()
+_cross_entropy = _made("cross_entropy", "loss", "cross_entropy_backward", returns=["loss", "count"])
+_attention = _made("attention", "attention", "attention_backward")
 
 
 # ---- along the last dimension ----------------------------------------------------------------------
@@ -93,14 +82,14 @@ def softmax(
     x: Tensor, dim: Optional[int] = None, dtype: Optional[torch.dtype] = None
 ) -> Tensor:
     """torch.nn.functional.softmax."""
-    return _along(_softmax(), x, dim, dtype)
+    return _along(_softmax, x, dim, dtype)
 
 
 def log_softmax(
     x: Tensor, dim: Optional[int] = None, dtype: Optional[torch.dtype] = None
 ) -> Tensor:
     """torch.nn.functional.log_softmax."""
-    return _along(_log_softmax(), x, dim, dtype)
+    return _along(_log_softmax, x, dim, dtype)
 
 
 def _rows(x: Tensor, shape: Sequence[int]) -> Tensor:
@@ -123,7 +112,7 @@ def rms_norm(
     """torch.nn.functional.rms_norm."""
     rows = _rows(x, normalized_shape)
     least = torch.finfo(x.dtype).eps if eps is None else eps
-    made: Tensor = _rms_norm()(rows, _flat(weight, x), eps=least)
+    made: Tensor = _rms_norm(rows, _flat(weight, x), eps=least)
     return made.view(x.shape)
 
 
@@ -136,36 +125,43 @@ def layer_norm(
 ) -> Tensor:
     """torch.nn.functional.layer_norm."""
     rows = _rows(x, normalized_shape)
-    made: Tensor = _layer_norm()(rows, _flat(weight, x), _flat(bias, x), eps=eps)
+    made: Tensor = _layer_norm(rows, _flat(weight, x), _flat(bias, x), eps=eps)
     return made.view(x.shape)
 
 
 def _group_norm_setup(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
     ctx.save_for_backward(*inputs[:2])
-    ctx.has_bias, ctx.count = inputs[2] is not None, len(inputs)
+    ctx.has_bias = inputs[2] is not None
+    ctx.bias_type = inputs[2].dtype if ctx.has_bias else None
     ctx.groups, ctx.eps = keyword_only_inputs["groups"], keyword_only_inputs["eps"]
 
 
 def _group_norm_backward(ctx: Any, grad: Tensor) -> Any:
+    """In the widest of the types, as the kernel computes."""
     x, w = ctx.saved_tensors
     batch, channels = x.shape[:2]
-    variance, mean = torch.var_mean(x.reshape(batch, ctx.groups, -1), -1, correction=0)
-    sizes = batch, channels, math.prod(x.shape[2:]), ctx.groups
+    if x.numel() == 0:
+        sums = [x.new_zeros(channels, dtype=t) for t in (x.dtype if w is None else w.dtype, ctx.bias_type)]
+        return torch.zeros_like(x), sums[0] if w is not None else None, sums[1] if ctx.has_bias else None
+    wide = torch.promote_types(torch.float32, torch.promote_types(x.dtype, grad.dtype))
+    if w is not None:
+        wide = torch.promote_types(wide, w.dtype)
+    inner = math.prod(x.shape[2:])
+    rows = x.to(wide).reshape(batch, ctx.groups, channels // ctx.groups * inner)
+    variance, mean = torch.var_mean(rows, -1, correction=0)
+    sizes = batch, channels, inner, ctx.groups
     needs = [ctx.needs_input_grad[0], w is not None, ctx.has_bias]
     scale = (variance + ctx.eps).rsqrt()
     back = torch.ops.aten.native_group_norm_backward
-    return back(grad.contiguous(), x.contiguous(), mean, scale, w, *sizes, needs)
+    wide_w = rows.new_ones(channels) if w is None else w.to(wide)
+    made = back(grad.to(wide).contiguous(), rows.view(x.shape), mean, scale, wide_w, *sizes, needs)
+    types = x.dtype, x.dtype if w is None else w.dtype, ctx.bias_type
+    return tuple(t if t is None else t.to(own) for t, own in zip(made, types))
 
 
-@functools.lru_cache(None)
-def _group_norm() -> Operator:
-    return op(
-        "std/norm.teg",
-        "group_norm",
-        backward=_group_norm_backward,
-        setup_context=_group_norm_setup,
-        name="tegula_nn::group_norm",
-    )
+_group_norm = _made(
+    "group_norm", "norm", _group_norm_backward, setup_context=_group_norm_setup
+)
 
 
 def group_norm(
@@ -177,7 +173,7 @@ def group_norm(
 ) -> Tensor:
     """torch.nn.functional.group_norm."""
     given = _flat(weight, x), _flat(bias, x)
-    made: Tensor = _group_norm()(x, *given, groups=num_groups, eps=eps)
+    made: Tensor = _group_norm(x, *given, groups=num_groups, eps=eps)
     return made
 
 
@@ -220,7 +216,7 @@ def scaled_dot_product_attention(
     q, k, v = (t if t.dim() == 4 else t.reshape(-1, *t.shape[-3:]) for t in (query, key, value))
     mask, causal = _scores_mask(attn_mask, is_causal, q, k)
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-    made: Tensor = _attention()(q, k, v, mask, scale=factor, causal=causal)
+    made: Tensor = _attention(q, k, v, mask, scale=factor, causal=causal)
     return made if query.dim() == 4 else made.view(*batch, *made.shape[1:])
 
 
@@ -239,7 +235,7 @@ def cross_entropy(
         raise NotImplementedError(f"cross entropy with reduction '{reduction}'")
     x = input if input.dim() > 1 else input[None]
     rows = x if x.dim() == 2 else x.movedim(1, -1).reshape(-1, x.shape[1])
-    loss, count = _cross_entropy()(rows, target.reshape(-1), ignore=ignore_index)
+    loss, count = _cross_entropy(rows, target.reshape(-1), ignore=ignore_index)
     made: Tensor = loss
     if reduction == "sum":  # without labels the mean is nan, and the sum is 0
         made = torch.where(count == 0, torch.zeros_like(loss), loss * count)
@@ -277,15 +273,10 @@ def _convolution_backward(ctx: Any, grad: Tensor) -> Any:
     return tuple(grads[: ctx.count])
 
 
-@functools.lru_cache(None)
-def _convolution(n: int) -> Operator:
-    return op(
-        "std/conv.teg",
-        f"conv{n}d",
-        backward=_convolution_backward,
-        setup_context=_convolution_setup,
-        name=f"tegula_nn::conv{n}d",
-    )
+_convolutions = [
+    _made(f"conv{n}d", "conv", _convolution_backward, setup_context=_convolution_setup)
+    for n in (1, 2, 3)
+]
 
 
 def _each(value: Union[int, Sequence[int]], n: int) -> list[int]:
@@ -317,7 +308,7 @@ def _conv(n: int, x: Tensor, w: Tensor, bias: Any, how: Sequence[Any], groups: i
         for what, values in zip("spd", how)
         for axis, value in zip("zyx"[3 - n :], _each(values, n))
     }
-    made: Tensor = _convolution(n)(batched, w, bias, act=0, **numbers)
+    made: Tensor = _convolutions[n - 1](batched, w, bias, act=0, **numbers)
     return made if x.dim() == n + 2 else made[0]
 
 
@@ -449,5 +440,3 @@ def replace(model: nn.Module) -> int:
             count += 1
     return count
 
-
-_make_operators()
