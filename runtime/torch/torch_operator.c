@@ -327,10 +327,11 @@ static bool try_call(tg_torch_operator *op, uint64_t *stack, uint64_t n_argument
 /// The exception passes through this function and the slot's, which hold nothing to free. It keeps
 /// the function's name, which therefore is constant.
 static void call_slot(int slot, uint64_t *stack, uint64_t n_arguments, uint64_t n_results) {
-    char text[MOST_TEXT] = "the operator has been removed";
+    char text[MOST_TEXT];
     Slot *s = &slots[slot];
     enter_slot(s);
     tg_torch_operator *op = atomic_load(&s->op);
+    if (!op) snprintf(text, sizeof text, "the operator has been removed");
     bool succeeded = op && try_call(op, stack, n_arguments, n_results, text);
     leave_slot(s);
     if (!succeeded) rt_torch_load()->check(false, __func__, __FILE__, __LINE__, text);
