@@ -103,6 +103,18 @@ class Calls(unittest.TestCase):
         torch.testing.assert_close(run(x), (x + 1).softmax(-1) * 2)
 
 
+def exported():
+    """A model of the operators, exported for any number of rows of x, and its w."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x, w):
+            return both(x, w)
+
+    given = torch.randn(4, 10), torch.randn(10)
+    rows = {"x": {0: torch.export.Dim("rows")}, "w": None}
+    return torch.export.export(Model(), given, dynamic_shapes=rows), given[1]
+
+
 class Operators(unittest.TestCase):
     def test_opcheck(self):
         torch.library.opcheck(softmax._overload, (random(3, 5),))
@@ -165,16 +177,10 @@ class Operators(unittest.TestCase):
         self.assertEqual(len(graphs), 1)
 
     def test_export(self):
-        class Model(torch.nn.Module):
-            def forward(self, x, w):
-                return both(x, w)
-
-        given = torch.randn(4, 10), torch.randn(10)
-        rows = {"x": {0: torch.export.Dim("rows")}, "w": None}
-        program = torch.export.export(Model(), given, dynamic_shapes=rows)
+        program, w = exported()
         for n in (4, 7):
             x = torch.randn(n, 10)
-            torch.testing.assert_close(program.module()(x, given[1]), plain(x, given[1]))
+            torch.testing.assert_close(program.module()(x, w), plain(x, w))
 
     def test_vmap(self):
         x, w = torch.randn(3, 4, 5), torch.randn(3, 5)
@@ -324,19 +330,13 @@ class Operators(unittest.TestCase):
 
     @unittest.skipUnless(os.environ.get("TG_TEST_AOTI"), "C++ is compiled: 20 seconds")
     def test_aot_inductor(self):
-        class Model(torch.nn.Module):
-            def forward(self, x, w):
-                return both(x, w)
-
-        given = torch.randn(4, 10), torch.randn(10)
-        rows = {"x": {0: torch.export.Dim("rows")}, "w": None}
-        program = torch.export.export(Model(), given, dynamic_shapes=rows)
+        program, w = exported()
         with tempfile.TemporaryDirectory() as folder, torch.no_grad():
             path = torch._inductor.aoti_compile_and_package(program, package_path=f"{folder}/model.pt2")
             run = torch._inductor.aoti_load_package(path)
             for n in (4, 7):
                 x = torch.randn(n, 10)
-                torch.testing.assert_close(run(x, given[1]), plain(x, given[1]))
+                torch.testing.assert_close(run(x, w), plain(x, w))
 
     def test_vmap_by_pack(self):
         """Only a declared pack takes the batch: frobenius_normalise computes across its pack."""
